@@ -1,0 +1,46 @@
+"""Skill that changes over time: pairwise comparisons with Gaussian-process scores, in JAX.
+
+A `Dataset` holds matches, a `Model` says how scores move (`kernels`) and how outcomes follow
+from them (`likelihoods`), `infer` returns the `Posterior` of all scores, and the posterior
+predicts. All of it is made of pure functions of pytrees: `jit`, `grad` and `vmap` apply.
+
+The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons with Flexible
+Time-Dynamics", KDD 2019.
+"""
+
+from jaxkick import kernels, likelihoods
+from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real
+from jaxkick.dataset import Dataset
+from jaxkick.inference import ExpectationPropagation, Result, ReverseKL
+from jaxkick.model import Model
+from jaxkick.posterior import (
+    InferenceError,
+    Posterior,
+    Scores,
+    infer,
+    log_marginal_likelihood,
+)
+from jaxkick.prediction import Prediction
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbstractParameter",
+    "Dataset",
+    "ExpectationPropagation",
+    "Fixed",
+    "InferenceError",
+    "Model",
+    "Ordered",
+    "Positive",
+    "Posterior",
+    "Prediction",
+    "Real",
+    "Result",
+    "ReverseKL",
+    "Scores",
+    "infer",
+    "kernels",
+    "likelihoods",
+    "log_marginal_likelihood",
+]

@@ -1,0 +1,224 @@
+"""Graded quadrature grids, one for each element, summed without storing them.
+
+The trapezoidal rule in u for x = centre + stretch · sinh u converges exponentially fast both
+for a step of width one under a Gaussian of width a hundred and for a narrow peak with long
+tails: the spacing of the nodes grows with the distance from the centre. Where a likelihood
+bends in two places (the edges of a tie), a further term, plateau · tanh u, places the nodes
+densely around both.
+
+Distances here are in units of the standard deviation of the Gaussian.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxkick._typing import Array, Float, Int
+
+__all__ = ["Anchor", "Grid", "Precision", "graded_grid", "nodes_needed", "sum_over_nodes"]
+
+BLOCK = 8
+# Grids with a larger stretch are linear for all purposes, and cost no more nodes.
+LINEAR = 5.0
+POW = 2
+# Heights above the real line at which the integrand's growth is weighed (below π/4).
+_HEIGHTS = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
+
+
+class Anchor(NamedTuple):
+    """Where a likelihood bends, as a function of the score.
+
+    Attributes:
+        centre: the score at which its logarithm changes slope, or the middle of two such.
+        scale: the distance over which it does so; about the distance to the nearest complex
+            singularity.
+        reach: half the distance between two bends; `None` where there is only one.
+    """
+
+    centre: Float[Array, "..."]
+    scale: Float[Array, "..."]
+    reach: Float[Array, "..."] | None = None
+
+
+class Grid(NamedTuple):
+    """Nodes x = centre + stretch · sinh u + plateau · tanh u for u in [start, start + span].
+
+    Attributes:
+        centre: node at u = 0.
+        stretch: spacing of the nodes around the centre, per unit of u.
+        plateau: half the distance between two bends; `None` where there is only one.
+        start: the first u.
+        span: the last u minus the first.
+        largest: the largest step in u that is accurate.
+    """
+
+    centre: Float[Array, "..."]
+    stretch: Float[Array, "..."]
+    plateau: Float[Array, "..."] | None
+    start: Float[Array, "..."]
+    span: Float[Array, "..."]
+    largest: Float[Array, "..."]
+
+
+class Precision(NamedTuple):
+    """What a floating-point type deserves.
+
+    Attributes:
+        reach: standard deviations of the Gaussian that are covered on each side.
+        digits: natural logarithm of the inverse of the relative error aimed at.
+        most_nodes: nodes that are never exceeded, a multiple of the block.
+    """
+
+    reach: float
+    digits: float
+    most_nodes: int
+
+    @classmethod
+    def of(cls, dtype: jnp.dtype) -> "Precision":
+        """The precision that suits `dtype`."""
+        return cls(7.1, 25.0, 96) if dtype == jnp.float64 else cls(5.2, 13.0, 56)
+
+
+def graded_grid(
+    precision: Precision,
+    peak: Float[Array, "..."],
+    spread: Float[Array, "..."],
+    anchor: Anchor,
+) -> Grid:
+    """Choose a grid for a peak of some width and a likelihood that bends elsewhere.
+
+    Bends outside the covered range are moved to its border, and count as smoother by their
+    distance. The grid is centred on the bends or on the peak, whichever needs fewer nodes.
+
+    Args:
+        precision: how accurate.
+        peak: position of the integrand's peak.
+        spread: standard deviation of the peak, at most one.
+        anchor: the bends.
+
+    Returns:
+        The grid, covering `precision.reach` on each side of the peak.
+    """
+    low, high = peak - precision.reach, peak + precision.reach
+    half = 0.0 if anchor.reach is None else anchor.reach
+    left = jnp.clip(anchor.centre - half, low, high)
+    right = jnp.clip(anchor.centre + half, low, high)
+    outside = jnp.minimum(
+        jnp.abs(left - (anchor.centre - half)), jnp.abs(right - (anchor.centre + half))
+    )
+    scale = jnp.minimum(jnp.hypot(anchor.scale, outside), LINEAR)
+    nearer = jnp.minimum(jnp.abs(peak - left), jnp.abs(peak - right))
+    farther = jnp.maximum(jnp.abs(peak - left), jnp.abs(peak - right))
+
+    bent = _between(left if anchor.reach is not None else None, right, low, high, scale)
+    bent_step = _largest_step(precision.digits, scale / spread, nearer / spread)
+    narrow = spread * (1.5 + (LINEAR - 1.5) * spread**POW)
+    centred = _between(peak if anchor.reach is not None else None, peak, low, high, narrow)
+    height = jnp.minimum(scale / jnp.hypot(narrow, farther), 1.5)
+    visible = precision.digits + 0.5 * (
+        jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2
+    )
+    centred_step = jnp.minimum(
+        _largest_step(precision.digits, narrow / spread, jnp.zeros_like(spread)),
+        2 * jnp.pi * height / jnp.maximum(visible, 2.0),
+    )
+    bent, centred = bent._replace(largest=bent_step), centred._replace(largest=centred_step)
+    choose = centred.span * bent_step < bent.span * centred_step
+    return jax.tree.map(lambda first, second: jnp.where(choose, first, second), centred, bent)
+
+
+def _between(left, right, low, high, scale) -> Grid:
+    """A grid with its bends at `left` and `right`, or only `right`, from `low` to `high`."""
+    if left is None:
+        start, end = jnp.arcsinh((low - right) / scale), jnp.arcsinh((high - right) / scale)
+        return Grid(right, scale, None, start, end - start, scale)
+    plateau = 0.5 * (right - left)
+    # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
+    stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
+    foot = jnp.cbrt(0.5 * plateau / stretch)
+    start = -jnp.arcsinh((left - low) / stretch + foot)
+    end = jnp.arcsinh((high - right) / stretch + foot)
+    return Grid(0.5 * (left + right), stretch, plateau, start, end - start, scale)
+
+
+def _largest_step(digits: float, stretch, distance) -> Float[Array, "..."]:
+    """The largest step in u whose trapezoidal error for a Gaussian peak is exp(−digits).
+
+    The error is exp(growth(v) − 2π v / step) for any height v, with growth the logarithm of
+    how much larger the Gaussian is on the line at height v than on the real line; `stretch`
+    and `distance` (of the peak from the grid's centre) are in units of the peak's width.
+    """
+    best = jnp.zeros_like(stretch)
+    for v in _HEIGHTS:
+        sine = math.sin(v) ** 2
+        growth = 0.5 * sine * (stretch**2 + distance**2 / (1 - 2 * sine))
+        best = jnp.maximum(best, 2 * math.pi * v / (digits + growth))
+    return best
+
+
+def nodes_needed(precision: Precision, grid: Grid) -> Int[Array, ""]:
+    """The number of nodes, a multiple of the block, that serves every element."""
+    intervals = jnp.max(grid.span / grid.largest)
+    blocks = jnp.ceil((intervals + 1) / BLOCK)
+    return BLOCK * jnp.clip(blocks, 2, precision.most_nodes // BLOCK).astype(jnp.int32)
+
+
+def sum_over_nodes(
+    grid: Grid,
+    count: Int[Array, ""],
+    most: int,
+    terms: Callable[[Array, Array], tuple[Array, ...]],
+) -> tuple[tuple[Array, ...], Float[Array, "..."]]:
+    """Sum functions of the nodes, holding a block of them at a time.
+
+    The loop has a fixed length, as reverse-mode differentiation needs, and skips the blocks
+    beyond `count`; the backward pass recomputes a block instead of storing it.
+
+    Args:
+        grid: the nodes, constant under differentiation.
+        count: how many, a multiple of the block.
+        most: the largest possible count.
+        terms: function of a node's position and dx/du.
+
+    Returns:
+        The sums, and the step in u.
+    """
+    step = grid.span / (count - 1).astype(grid.span.dtype)
+    ratio, inverse_ratio = jnp.exp(step), jnp.exp(-step)
+
+    @jax.checkpoint
+    def block(index):
+        u = grid.start + (BLOCK * index).astype(step.dtype) * step
+        up, down = jnp.exp(u), jnp.exp(-u)
+        total = None
+        for _ in range(BLOCK):
+            new = terms(*_node(grid, up, down))
+            total = new if total is None else jax.tree.map(jnp.add, total, new)
+            up, down = up * ratio, down * inverse_ratio
+        return total
+
+    def body(total, index):
+        return lax.cond(
+            BLOCK * index < count,
+            lambda total: jax.tree.map(jnp.add, total, block(index)),
+            lambda total: total,
+            total,
+        ), None
+
+    shapes = jax.eval_shape(block, jnp.int32(0))
+    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+    return lax.scan(body, zeros, jnp.arange(most // BLOCK, dtype=jnp.int32))[0], step
+
+
+def _node(grid: Grid, up: Float[Array, "..."], down: Float[Array, "..."]):
+    """Position and dx/du of a node, from exp(u) and exp(−u)."""
+    sinh, cosh = 0.5 * (up - down), 0.5 * (up + down)
+    position, slope = grid.centre + grid.stretch * sinh, grid.stretch * cosh
+    if grid.plateau is None:
+        return position, slope
+    sech = 1 / cosh
+    return position + grid.plateau * sinh * sech, slope + grid.plateau * sech * sech

@@ -1,0 +1,113 @@
+"""The normal distribution function in the log domain, with its derivatives.
+
+Everything rests on one smooth function of x ≥ 0: the hazard of the upper tail beyond its
+argument, φ(x) / Φ(−x) − x, which falls from √(2/π) to 1/x. One polynomial in
+t = (x − k) / (x + k) gives it to full precision on the whole half line, and with it the
+hazard, its slope and log Φ lose no digits in either tail and need no branches but one
+selection by sign.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxkick._typing import Array, Float
+
+__all__ = ["NormalTail", "normal_tail"]
+
+LOG_SQRT_2PI = 0.9189385332046727
+INV_SQRT_2PI = 0.3989422804014327
+
+# Chebyshev fits of (x + k) (φ(x) / Φ(−x) − x) in t = (x − k) / (x + k), as monomials in t,
+# lowest order first; computed with 50 digits. Largest relative error of the first is 5e-16
+# with k = 4, of the second 7e-8 with k = 3.
+_DOUBLE = (
+    1.8048571559157687, -1.1822045015192733, 0.40195670380623527, 0.0675179279220439,
+    -0.13822449147915367, 0.03370366767953205, 0.031656527489777486, -0.02080045474768629,
+    -0.004488589890605869, 0.007961415268805725, -0.00037358596952200143,
+    -0.0024858165045068786, 0.0005948559918031812, 0.0006655903455262717,
+    -0.0002892918027857523, -0.000150583452670617, 0.00010488754870985674,
+    2.6065652372394897e-05, -3.170859414881326e-05, -2.0576483962949494e-06,
+    8.114172816411628e-06, -6.000431220458293e-07, -1.6905634592427578e-06,
+    2.608077353232417e-07, 2.5569143808187903e-07, -3.536609116764416e-08,
+    -2.071114283078507e-08,
+)  # fmt: skip
+_SINGLE = (
+    1.6985919210198792, -0.8415379677158322, 0.017164019589140163, 0.18567585003623926,
+    -0.025449472604729722, -0.054442150217609196, 0.007794892589166281, 0.017722426945738563,
+    -0.0012465034484041688, -0.005087844582484385, -0.00010099772331105024,
+    0.0008428999306150387, 7.29884933503718e-05,
+)  # fmt: skip
+
+
+class NormalTail(NamedTuple):
+    """log Φ(z), the hazard h = φ(z) / Φ(z) that is its slope, and the excess h + z."""
+
+    log_cdf: Float[Array, "..."]
+    hazard: Float[Array, "..."]
+    excess: Float[Array, "..."]
+
+
+@jax.custom_jvp
+def normal_tail(z: Float[Array, "..."]) -> NormalTail:
+    """log Φ, its slope h = φ/Φ and h + z, without loss of digits in either tail.
+
+    The second derivative of log Φ is −h (h + z); the sum is returned because forming it
+    outside would cancel for z far below zero.
+
+    Args:
+        z: standardised values.
+
+    Returns:
+        The three quantities.
+    """
+    x = jnp.abs(z)
+    beyond = _hazard_beyond(x)
+    upper_hazard = x + beyond
+    density = INV_SQRT_2PI * jnp.exp(-0.5 * z * z)
+    negative = z < 0
+    # One division for both signs: φ / (1 − φ / upper_hazard) where z is positive.
+    hazard = jnp.where(negative, upper_hazard, density * upper_hazard) / jnp.where(
+        negative, 1.0, upper_hazard - density
+    )
+    excess = jnp.where(negative, beyond, z + hazard)
+    far = z > (5.0 if z.dtype == jnp.float64 else 3.0)
+    upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only where z is far above zero
+    log_cdf = -0.5 * z * z - LOG_SQRT_2PI - jnp.log(jnp.where(far, 1.0, hazard))
+    log_cdf = jnp.where(far, -upper_mass - 0.5 * upper_mass**2, log_cdf)
+    return NormalTail(log_cdf, hazard, excess)
+
+
+@normal_tail.defjvp
+def _normal_tail_jvp(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    tail = normal_tail(z)
+    curvature = tail.hazard * tail.excess
+    return tail, NormalTail(tail.hazard * dz, -curvature * dz, (1 - curvature) * dz)
+
+
+def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """φ(x) / Φ(−x) − x for x ≥ 0."""
+    centre, coefficients = (4.0, _DOUBLE) if x.dtype == jnp.float64 else (3.0, _SINGLE)
+    inverse = 1 / (x + centre)
+    return inverse * polynomial(coefficients, 1 - (2 * centre) * inverse)
+
+
+def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A polynomial by Estrin's scheme, whose short chains keep vector units busy.
+
+    Args:
+        coefficients: lowest order first.
+        t: argument.
+
+    Returns:
+        Its value.
+    """
+    terms = list(coefficients)
+    power = t
+    while len(terms) > 1:
+        pairs = [low + high * power for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(pairs) * 2 :]
+        power = power * power
+    return terms[0]

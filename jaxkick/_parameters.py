@@ -1,0 +1,219 @@
+"""Parameters that optimisers may change freely: constrained values over unconstrained numbers.
+
+A kernel or likelihood stores each of its parameters as an `AbstractParameter` and reads
+``parameter.value``. The array leaf below it is unconstrained, so that any optimiser over
+pytrees keeps variances positive and cut points ordered without knowing of them.
+"""
+
+import abc
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import ArrayLike
+
+from jaxkick._typing import Array, Float
+
+__all__ = [
+    "AbstractParameter",
+    "Fixed",
+    "Ordered",
+    "Positive",
+    "Real",
+    "nonnegative",
+    "ordered",
+    "positive",
+    "real",
+    "resolve",
+]
+
+Tree = TypeVar("Tree")
+
+
+class AbstractParameter(eqx.Module):
+    """A number or array with a constraint, stored as unconstrained leaves."""
+
+    @property
+    @abc.abstractmethod
+    def value(self) -> Float[Array, "..."]:
+        """The constrained value that formulas use."""
+
+    def __repr__(self) -> str:
+        """The value alone, so that kernels read like their formula."""
+        return format_value(self.value)
+
+
+class Positive(AbstractParameter):
+    """A parameter above zero, stored as its logarithm."""
+
+    log_value: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store the logarithm of `value`.
+
+        Args:
+            value: a number or array above zero.
+
+        Raises:
+            ValueError: if a known value is not above zero or not finite.
+        """
+        _require(value, lambda known: known > 0, "must be above zero")
+        self.log_value = jnp.log(_as_float(value))
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return jnp.exp(self.log_value)
+
+
+class Real(AbstractParameter):
+    """A parameter without a constraint."""
+
+    raw: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store `value` as it is.
+
+        Args:
+            value: any finite number or array.
+
+        Raises:
+            ValueError: if a known value is not finite.
+        """
+        _require(value, lambda known: np.isfinite(known), "must be finite")
+        self.raw = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.raw
+
+
+class Fixed(AbstractParameter):
+    """A parameter that learning leaves alone: gradients do not pass."""
+
+    constant: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store `value` as a constant.
+
+        Args:
+            value: any number or array.
+        """
+        self.constant = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return lax.stop_gradient(self.constant)
+
+
+class Ordered(AbstractParameter):
+    """Increasing numbers, stored as the first of them and the logarithms of the steps."""
+
+    first: Float[Array, ""]
+    log_steps: Float[Array, " steps"]
+
+    def __init__(self, values: ArrayLike):
+        """Store increasing `values`.
+
+        Args:
+            values: a one-dimensional array, strictly increasing.
+
+        Raises:
+            ValueError: if known values are not strictly increasing.
+        """
+        _require(
+            values,
+            lambda known: np.ndim(known) == 1 and np.all(np.diff(known) > 0),
+            "must be a one-dimensional, strictly increasing sequence",
+        )
+        array = _as_float(values)
+        self.first = array[0]
+        self.log_steps = jnp.log(jnp.diff(array))
+
+    @property
+    def value(self) -> Float[Array, " values"]:
+        steps = jnp.cumsum(jnp.exp(self.log_steps))
+        return jnp.concatenate([self.first[None], self.first + steps])
+
+
+class _Resolved(AbstractParameter):
+    """A parameter whose value has been computed; gradients pass."""
+
+    known: Float[Array, "..."]
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.known
+
+
+def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: numbers become `Positive`, parameters stay."""
+    return value if isinstance(value, AbstractParameter) else Positive(value)
+
+
+def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: as `positive`, but a known zero becomes `Fixed`."""
+    if not isinstance(value, (AbstractParameter, jax.core.Tracer)) and np.all(
+        np.asarray(value) == 0
+    ):
+        return Fixed(value)
+    return positive(value)
+
+
+def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: numbers become `Real`, parameters stay."""
+    return value if isinstance(value, AbstractParameter) else Real(value)
+
+
+def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: sequences become `Ordered`, parameters stay."""
+    return value if isinstance(value, AbstractParameter) else Ordered(value)
+
+
+def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
+    """Compute every parameter of a tree once, before loops read them.
+
+    Args:
+        tree: a kernel, likelihood, model or any pytree of them.
+        dtype: floating-point type of the values; that of each parameter if `None`.
+
+    Returns:
+        The same tree with the same values, ready to be read many times.
+    """
+
+    def known(node):
+        if not isinstance(node, AbstractParameter):
+            return node
+        value = node.value
+        return _Resolved(value if dtype is None else value.astype(dtype))
+
+    return jax.tree.map(known, tree, is_leaf=lambda node: isinstance(node, AbstractParameter))
+
+
+def format_value(value: ArrayLike) -> str:
+    """A short text for a number or array; `"?"` where it is being traced."""
+    if not isinstance(value, (np.ndarray, jax.Array)) or isinstance(value, jax.core.Tracer):
+        return "?"
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{float(array):.4g}"
+    return "[" + ", ".join(f"{float(item):.4g}" for item in array.ravel()) + "]"
+
+
+def _as_float(value: ArrayLike) -> Float[Array, "..."]:
+    array = jnp.asarray(value)
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return array.astype(jnp.result_type(float))
+
+
+def _require(value: ArrayLike, holds, remedy: str) -> None:
+    """Check a value on the host where it is known; traced values pass."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    known = np.asarray(value, dtype=float)
+    if not (np.all(np.isfinite(known)) and np.all(holds(known))):
+        shown = float(known) if known.ndim == 0 else known.tolist()
+        raise ValueError(f"a parameter of {shown} is not possible here: it {remedy} and finite.")

@@ -1,0 +1,330 @@
+"""The data set: observations in the user's order, and the chains that the smoother reads."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+
+from jaxkick._typing import Array, Float, Int
+from jaxkick.dataset.assembly import (
+    Assembled,
+    OutcomeDomain,
+    Table,
+    assemble_arrays,
+    assemble_sides,
+)
+from jaxkick.dataset.encoding import encode
+from jaxkick.dataset.features import Side
+from jaxkick.dataset.frames import read_frame
+from jaxkick.dataset.index import Entries, Index
+from jaxkick.dataset.location import Location, locate
+from jaxkick.dataset.names import Groups
+from jaxkick.dataset.summary import summarise
+from jaxkick.dataset.validation import OnInvalid
+from jaxkick.kernels.time import Epoch
+from jaxkick.statespace.chain import Chain
+
+__all__ = ["Dataset"]
+
+
+class Dataset(eqx.Module):
+    """Observations of sparse linear combinations of features, ready for inference.
+
+    Made by `from_frame` (tables), `from_pairs` (names on two sides), `from_mappings` (names
+    with coefficients) or `from_arrays` (feature numbers). Rows may come in any order, and
+    observations keep it. A feature named twice in an observation has its coefficients added.
+
+    Arguments that all of them take:
+        outcome: a number for each observation, coded as the likelihood asks: for a winner
+            +1 (first) or -1 (second). Booleans say whether the first side won. `None` where
+            the first side always won. One number stands for all.
+        weight: factors on the observations' log-likelihoods, not below zero; `None` for 1.
+        groups: which features share a kernel: a mapping from feature names to group names, a
+            function of a feature's name, or `None`. Features that a mapping does not name,
+            covariates among them, belong to the group `"default"`.
+        unit: the unit that dates are counted in: `"year"` (the default), `"month"`, `"week"`,
+            `"day"`, `"hour"`, `"minute"` or `"second"`. Lengthscales are then in this unit.
+            Times that are numbers are taken as they are, and `unit` only names their unit.
+        dtype: floating-point type; that of JAX at the time of the call if `None`. Time
+            differences are taken in float64 before they are cast.
+        on_invalid: `"raise"` refuses rows that cannot be used with a `ValueError`; `"drop"`
+            leaves them out with a `UserWarning` that says how many and why.
+        likelihood: refuses outcomes outside its domain already here, if given.
+        row_length: steps of the rows of the chains; chosen from the data and the backend if
+            `None`.
+
+    Times are numbers or dates (NumPy's, Python's, a table's, or ISO texts); dates with a time
+    zone are taken in UTC. Rows in errors count from 0.
+
+    Attributes:
+        outcome: outcome of each observation.
+        coefficients: coefficients of the features in an observation's slots; 0 if empty.
+        weight: weights, or `None`.
+        slots: flat position of each slot's entry in the concatenation of the chains' raveled
+            arrays; one past the end in an empty slot.
+        chains: the entries of each group of features.
+        epoch: the time that offsets count from.
+        index: names, groups and times, on the host.
+    """
+
+    outcome: Float[Array, " N"]
+    coefficients: Float[Array, "N P"]
+    weight: Float[Array, " N"] | None
+    slots: Int[Array, "N P"]
+    chains: tuple[Chain, ...]
+    epoch: Epoch
+    index: Index = eqx.field(static=True)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        time: str | float,
+        first: str,
+        second: str,
+        outcome: str | float | None = None,
+        weight: str | float | None = None,
+        covariates: Mapping[Hashable, str | float] | None = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Matches from a table.
+
+        Args:
+            frame: a table of pandas, polars or pyarrow, or a mapping from names to columns.
+            time: the column of times; a number if all matches are at one time.
+            first: the column of the first side; see `from_pairs` for what it may hold.
+            second: the column of the second side.
+            outcome: the column of outcomes; see the class for this and what follows.
+            weight: the column of weights.
+            covariates: further features by name, each with the column of its coefficients or
+                one number for all matches. A coefficient of 0 leaves the feature out of that
+                match: `{"home": "not_neutral"}`.
+            groups: which features share a kernel.
+            unit: the unit of time.
+            dtype: floating-point type.
+            on_invalid: `"raise"` or `"drop"`.
+            likelihood: checks the outcomes.
+            row_length: steps of the rows of the chains.
+
+        Returns:
+            The data set.
+
+        Raises:
+            ValueError: if a column is unknown, or a row cannot be used and is not dropped.
+        """
+        names = {"times": time, "first": first, "second": second, "outcome": outcome}
+        columns, labels = read_frame(frame, {**names, "weight": weight}, covariates or {})
+        table = Table(
+            columns["times"], columns["outcome"], columns["weight"],
+            groups, unit, on_invalid, likelihood, labels,
+        )  # fmt: skip
+        sides = {"first": (columns["first"], 1.0), "second": (columns["second"], -1.0)}
+        extra = {name: columns[f"covariates[{name!r}]"] for name in covariates or {}}
+        return cls._build(assemble_sides(table, sides, extra), dtype, row_length)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        times: Any,
+        first: Sequence[Side],
+        second: Sequence[Side],
+        outcome: Any = None,
+        *,
+        weight: Any = None,
+        covariates: Mapping[Hashable, Any] | None = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Matches of two sides.
+
+        Args:
+            times: time of each match.
+            first: for each match the name of the first side, a list of names (a team of equal
+                parts) or a mapping from names to coefficients.
+            second: the same for the second side, whose coefficients count with a minus. A
+                name on both sides of one match is refused.
+            outcome: outcomes; see the class for this and what follows.
+            weight: weights.
+            covariates: further features by name, each with its coefficients or one number
+                for all matches; 0 leaves the feature out of that match.
+            groups: which features share a kernel.
+            unit: the unit of time.
+            dtype: floating-point type.
+            on_invalid: `"raise"` or `"drop"`.
+            likelihood: checks the outcomes.
+            row_length: steps of the rows of the chains.
+
+        Returns:
+            The data set.
+
+        Raises:
+            ValueError: if a row cannot be used and is not dropped.
+        """
+        table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
+        sides = {"first": (first, 1.0), "second": (second, -1.0)}
+        return cls._build(assemble_sides(table, sides, covariates), dtype, row_length)
+
+    @classmethod
+    def from_mappings(
+        cls,
+        times: Any,
+        observations: Sequence[Side],
+        outcome: Any,
+        *,
+        weight: Any = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Observations of any linear combination of named features.
+
+        Args:
+            times: time of each observation.
+            observations: for each observation a mapping from names to coefficients; a name or
+                a list of names stands for coefficients of 1.
+            outcome: outcomes; see the class for this and what follows.
+            weight: weights.
+            groups: which features share a kernel.
+            unit: the unit of time.
+            dtype: floating-point type.
+            on_invalid: `"raise"` or `"drop"`.
+            likelihood: checks the outcomes.
+            row_length: steps of the rows of the chains.
+
+        Returns:
+            The data set.
+
+        Raises:
+            ValueError: if a row cannot be used and is not dropped.
+        """
+        table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
+        sides = {"observations": (observations, 1.0)}
+        return cls._build(assemble_sides(table, sides, None), dtype, row_length)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        times: Any,
+        features: ArrayLike,
+        coefficients: ArrayLike,
+        outcome: Any,
+        weight: Any = None,
+        names: Sequence[Hashable] | None = None,
+        groups: Groups = None,
+        *,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Observations of any linear combination of numbered features.
+
+        Args:
+            times: time of each observation.
+            features: integers [N, P] that count the features from 0; -1 in an empty slot.
+            coefficients: numbers [N, P]; ignored in an empty slot.
+            outcome: outcomes; see the class for this and what follows.
+            weight: weights.
+            names: name of each feature; its number if `None`. May name features that take
+                part in no observation.
+            groups: which features share a kernel.
+            unit: the unit of time.
+            dtype: floating-point type.
+            on_invalid: `"raise"` or `"drop"`.
+            likelihood: checks the outcomes.
+            row_length: steps of the rows of the chains.
+
+        Returns:
+            The data set.
+
+        Raises:
+            ValueError: if a row cannot be used and is not dropped.
+        """
+        table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
+        return cls._build(assemble_arrays(table, features, coefficients, names), dtype, row_length)
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """The names of the features; feature numbers count along them."""
+        return self.index.names
+
+    @property
+    def num_observations(self) -> int:
+        """The number of observations."""
+        return len(self.index.times)
+
+    @property
+    def num_features(self) -> int:
+        """The number of features."""
+        return len(self.index.names)
+
+    def feature_id(self, name: Hashable) -> int:
+        """The number of a feature; -1 if the data lacks it."""
+        return int(self.index.feature_ids([name])[0])
+
+    def entries(self, name: Hashable) -> Entries:
+        """Positions, times and observations of a feature's entries, in the order of time."""
+        return self.index.entries(name)
+
+    def locate(self, features: ArrayLike, times: ArrayLike) -> Location:
+        """Where times fall among the entries of features, for prediction.
+
+        Args:
+            features: feature numbers; -1 for an unseen feature.
+            times: float64 times in the data's unit, as from `index.to_time`.
+
+        Returns:
+            The neighbouring entries and the time differences, in the data's type.
+        """
+        return locate(self.index, features, times, np.dtype(self.outcome.dtype))
+
+    def __repr__(self) -> str:
+        return summarise(self.index, self.chains, self.outcome, self.weight)
+
+    @classmethod
+    def _build(
+        cls, assembled: Assembled, dtype: DTypeLike | None, row_length: int | None
+    ) -> "Dataset":
+        kind = _float_type(dtype)
+        index, chains, slots = encode(assembled.observations, kind, row_length)
+        weight = assembled.weight
+        return cls(
+            outcome=jax.device_put(assembled.outcome.astype(kind, copy=False)),
+            coefficients=jax.device_put(assembled.coefficients.astype(kind, copy=False)),
+            weight=None if weight is None else jax.device_put(weight.astype(kind, copy=False)),
+            slots=jax.device_put(slots),
+            chains=chains,
+            epoch=jax.device_put(Epoch.at(index.epoch, kind)),
+            index=index,
+        )
+
+
+def _float_type(dtype: DTypeLike | None) -> np.dtype:
+    own = np.dtype(jnp.result_type(float))
+    kind = own if dtype is None else np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise ValueError(f"`dtype` is {kind}, but must be float32 or float64.")
+    if kind == np.float64 and own != np.float64:
+        raise ValueError(
+            "`dtype` is float64, but JAX is set to 32 bits; switch on `jax_enable_x64`, or pass "
+            "float32 (time differences are taken in float64 all the same)."
+        )
+    return kind

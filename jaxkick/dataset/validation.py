@@ -1,0 +1,111 @@
+"""Refusing what cannot be used, or leaving it out: with the argument, the row and the remedy."""
+
+import difflib
+import warnings
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+
+__all__ = ["Checks", "OnInvalid", "list_rows", "unknown_column"]
+
+OnInvalid: TypeAlias = Literal["raise", "drop"]
+
+_SHOWN = 5
+
+
+class Checks:
+    """The rows of a table that cannot be used, and why.
+
+    With `on_invalid="raise"` the first refusal raises; with `"drop"` refusals gather, and
+    `kept` warns of them once.
+    """
+
+    def __init__(self, num_rows: int, on_invalid: OnInvalid = "raise"):
+        """Start with every row in use.
+
+        Args:
+            num_rows: number of rows of the table.
+            on_invalid: `"raise"` or `"drop"`.
+
+        Raises:
+            ValueError: if the table is empty or `on_invalid` is something else.
+        """
+        if on_invalid not in ("raise", "drop"):
+            raise ValueError(f"`on_invalid` is {on_invalid!r}, but must be 'raise' or 'drop'.")
+        if num_rows == 0:
+            raise ValueError("the table is empty; a data set needs at least one observation.")
+        self._drop = on_invalid == "drop"
+        self._bad = np.zeros(num_rows, bool)
+        self._reasons: list[str] = []
+
+    def refuse(
+        self, bad: np.ndarray | np.bool, problem: str, remedy: str, values: Any = None
+    ) -> None:
+        """Refuse the rows where `bad` holds.
+
+        Args:
+            bad: one boolean for each row.
+            problem: what is wrong, with the argument in front ("`times` is missing").
+            remedy: what the user can do ("give every observation a time").
+            values: the argument's values, to show the first bad one.
+
+        Raises:
+            ValueError: if there is such a row and rows are not dropped.
+        """
+        bad = np.asarray(bad)
+        if not bad.any():
+            return
+        if not self._drop:
+            example = "" if values is None else f" (here {values[int(np.argmax(bad))]!s})"
+            raise ValueError(
+                f"{problem} in {list_rows(bad)}{example}; {remedy}, "
+                "or pass `on_invalid='drop'` to leave such rows out."
+            )
+        fresh = bad & ~self._bad
+        if fresh.any():
+            self._reasons.append(f"{fresh.sum():,} because {problem} ({list_rows(fresh)})")
+            self._bad |= bad
+
+    def kept(self, stacklevel: int) -> np.ndarray | None:
+        """The numbers of the rows to keep, or `None` for all; warns if any is dropped.
+
+        Args:
+            stacklevel: how far up the user's own line is, for the warning.
+
+        Raises:
+            ValueError: if no row is left.
+        """
+        if not self._reasons:
+            return None
+        report = f"{self._bad.sum():,} of {self._bad.size:,} rows: {'; '.join(self._reasons)}."
+        if self._bad.all():
+            raise ValueError(f"no observation is left after dropping {report}")
+        warnings.warn(f"Dropped {report}", UserWarning, stacklevel=stacklevel + 1)
+        return np.flatnonzero(~self._bad)
+
+
+def list_rows(bad: np.ndarray) -> str:
+    """The first few rows where `bad` holds, and their number: "rows 3, 8 and 20 more"."""
+    rows = np.flatnonzero(bad)
+    shown = [f"{row}" for row in rows[:_SHOWN]]
+    if rows.size == 1:
+        return f"row {shown[0]}"
+    if rows.size > _SHOWN:
+        return f"rows {', '.join(shown)} and {rows.size - _SHOWN:,} more"
+    return f"rows {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def unknown_column(argument: str, name: str, columns: Iterable[str]) -> NoReturn:
+    """Refuse a column that the table lacks, with the closest names it has.
+
+    Raises:
+        ValueError: always.
+    """
+    columns = [str(column) for column in columns]
+    close = difflib.get_close_matches(str(name), columns, n=3)
+    # A difference of case alone is too far for difflib in short names.
+    close = close or [column for column in columns if column.lower() == str(name).lower()]
+    hint = " or ".join(repr(column) for column in close)
+    suggestion = f"did you mean {hint}?" if hint else f"its columns are {', '.join(columns)}."
+    raise ValueError(f"`{argument}` names the column {name!r}, which the table lacks; {suggestion}")

@@ -1,0 +1,122 @@
+"""The log-marginal likelihood at a fixed point, and its derivative.
+
+Both the EP energy and the evidence lower bound are stationary in the sites (and, for EP,
+in the cavities). At a fixed point their derivative in any parameter is therefore the
+explicit one, with sites and cavities held still. For the chain's log-normaliser L the
+smoother's adjoints give it without a pass through the recursion: with (r, N) the adjoint
+of a predicted state and (m, P) the state before it,
+
+    ∂L/∂Q = ½ (r rᵀ − N)      ∂L/∂A = r mᵀ + (r rᵀ − N) A P.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxkick._smallmat import AbstractMatrix, frobenius
+from jaxkick._typing import Scalar
+from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.problem import Problem, Sites, cavities_of
+from jaxkick.statespace.chain import Chain
+from jaxkick.statespace.filter import moments_of
+from jaxkick.statespace.smoother import Smoothed, States
+from jaxkick.statespace.step import Adjoint, Moment, State, StepModel
+
+__all__ = ["log_evidence"]
+
+Tree = TypeVar("Tree")
+
+
+@eqx.filter_custom_jvp
+def log_evidence(
+    problem: Problem, method: AbstractMethod, sites: Sites, smoothed: tuple[Smoothed, ...]
+) -> Scalar:
+    """The log-marginal likelihood (EP), or its lower bound (reverse KL).
+
+    Its derivative in the parameters and data of `problem` is that of the value at the
+    fixed point; `sites` and `smoothed` count as held still.
+
+    Args:
+        problem: model and data.
+        method: the inference method.
+        sites: sites at the method's fixed point.
+        smoothed: what the smoother says under these sites, with states.
+
+    Returns:
+        The evidence.
+    """
+    cavities = cavities_of(smoothed)
+    return (
+        method.observed(problem, cavities, sites)
+        - method.pretended(cavities, sites)
+        + sum(chain.log_normaliser for chain in smoothed)
+    )
+
+
+@log_evidence.def_jvp
+def _log_evidence_jvp(primals, tangents):
+    problem, method, sites, smoothed = primals
+    slopes = tuple(
+        _dynamics_slopes(step, chain, part.states)
+        for step, chain, part in zip(problem.steps, problem.data.chains, smoothed, strict=True)
+    )
+
+    def explicit(problem: Problem) -> Scalar:
+        chains = zip(problem.steps, problem.data.chains, slopes, strict=True)
+        observed = method.observed(problem, cavities_of(smoothed), sites)
+        return observed + sum(_along_slopes(*chain) for chain in chains)
+
+    _, tangent = eqx.filter_jvp(explicit, (problem,), (tangents[0],))
+    return log_evidence(*primals), tangent
+
+
+class _Slopes(NamedTuple):
+    """Derivatives of a chain's log-normaliser in every step's Q (or first P) and A."""
+
+    covariance: AbstractMatrix
+    transition: AbstractMatrix
+
+
+def _dynamics_slopes(step: StepModel, chain: Chain, states: States) -> _Slopes:
+    """The slopes at every entry, from the smoother's adjoints."""
+
+    def slopes(past: State, before: Moment, now: Moment, future: Adjoint) -> _Slopes:
+        r, N = future.r, future.N.symmetric()
+        excess = r @ r.T - N
+        A = step.transition(before, now)
+        return _Slopes(excess * 0.5, r @ past.m.T + excess @ A @ past.P.symmetric())
+
+    moments = moments_of(chain)
+    return _over_entries(slopes)(
+        _previous(states.past), _previous(moments), moments, states.future
+    )
+
+
+def _along_slopes(step: StepModel, chain: Chain, slopes: _Slopes) -> Scalar:
+    """A function of the dynamics, linear in them, with the given slopes."""
+
+    def along(slopes: _Slopes, before: Moment, now: Moment) -> Scalar:
+        inside = frobenius(slopes.transition, step.transition(before, now)) + frobenius(
+            slopes.covariance, step.noise_cov(before, now)
+        )
+        return jnp.where(now.first, frobenius(slopes.covariance, step.prior_cov(now)), inside)
+
+    moments = moments_of(chain)
+    return jnp.sum(_over_entries(along)(slopes, _previous(moments), moments))
+
+
+def _over_entries(function: Callable) -> Callable:
+    """A function of one entry, for all entries of a chain."""
+    return jax.vmap(jax.vmap(function))
+
+
+def _previous(tree: Tree) -> Tree:
+    """The values of the entry before every entry, along the rows."""
+
+    def shift(leaf):
+        return jnp.concatenate([jnp.roll(leaf[-1:], 1, axis=1), leaf[:-1]])
+
+    return jax.tree.map(shift, tree)

@@ -1,0 +1,79 @@
+"""Reverse Kullback–Leibler divergence: variational inference with a factorised posterior."""
+
+import jax.numpy as jnp
+
+from jaxkick._typing import Array, Float, Scalar
+from jaxkick.inference.method import AbstractMethod, Proposal, check_damping
+from jaxkick.inference.problem import (
+    Problem,
+    ScoreMoments,
+    Sites,
+    add_sites,
+    cavities_of,
+    sum_over,
+)
+from jaxkick.likelihoods.base import Derivatives
+from jaxkick.statespace.smoother import Smoothed
+from jaxkick.statespace.step import Site
+
+__all__ = ["ReverseKL"]
+
+
+class ReverseKL(AbstractMethod):
+    """Natural-gradient ascent of the evidence lower bound (paper, appendix A).
+
+    With posterior mean μ of an entry, δ₁ and δ₂ the derivatives of the observation's
+    expected log-likelihood and x the entry's coefficient:
+
+        τ ← −x² δ₂      ν ← x δ₁ − μ x² δ₂
+
+    Attributes:
+        damping: the weight kept on the old sites, from 0 (none) to below 1.
+    """
+
+    damping: float = 0.0
+
+    def __check_init__(self):
+        """Refuse a damping that would never move."""
+        check_damping(self.damping)
+
+    def propose(
+        self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
+    ) -> Proposal:
+        entries = add_sites(cavities_of(smoothed), sites)
+        score = problem.to_observations(entries)
+        _, first, second = self._expectation(problem, score)
+        return Proposal(problem.update_entries(_natural_gradient, entries, first, second), entries, score)
+
+    def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+        """Sum of the expected log-likelihoods of the observations."""
+        score = problem.to_observations(add_sites(cavities, sites))
+        value, _, _ = self._expectation(problem, score)
+        return jnp.sum(problem.only_active(value))
+
+    def pretended(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+        """Sum of the expectations of the sites' logarithms."""
+        return sum_over(_expected_site, add_sites(cavities, sites), sites)
+
+    def _expectation(self, problem: Problem, score: ScoreMoments) -> Derivatives:
+        data = problem.data
+        expected = problem.likelihood.expectation(data.outcome, score.mean, score.variance)
+        if data.weight is None:
+            return expected
+        return Derivatives(*(data.weight * part for part in expected))
+
+
+def _natural_gradient(
+    entry: ScoreMoments,
+    x: Float[Array, "C R"],
+    first: Float[Array, "C R"],
+    second: Float[Array, "C R"],
+) -> Site:
+    curvature = x * x * second
+    return Site(x * first - entry.mean * curvature, -curvature)
+
+
+def _expected_site(entry: ScoreMoments, site: Site) -> Float[Array, "C R"]:
+    """The expectation of ν s − τ s² / 2."""
+    second_moment = entry.mean * entry.mean + entry.variance
+    return site.precision_mean * entry.mean - 0.5 * site.precision * second_moment

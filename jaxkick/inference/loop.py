@@ -1,0 +1,265 @@
+"""The loop that takes a method to its fixed point, and says how it ended."""
+
+import enum
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
+from jaxkick.inference.acceleration import (
+    History,
+    accelerate,
+    empty_history,
+    inner,
+    remember,
+)
+from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.problem import Problem, ScoreMoments, Sites, cavities_of
+from jaxkick.statespace.step import Site
+
+__all__ = ["LoopResult", "Result", "Settings", "run_to_fixed_point"]
+
+_WINDOW = 5
+_BEST_RATE, _WORST_RATE = 0.9, 0.99
+_MOST_DAMPING = 0.999
+_PATIENCE = 12
+
+Tree = TypeVar("Tree")
+
+
+class Result(enum.IntEnum):
+    """How inference ended."""
+
+    CONVERGED = 0
+    MAX_STEPS = 1
+    DIVERGED = 2
+
+
+class Settings(NamedTuple):
+    """When to stop, and how to move.
+
+    Attributes:
+        tol: stop when the estimated distance to the fixed point is below this, as the
+            largest over all entries, in posterior standard deviations.
+        max_steps: stop after so many evaluations.
+        depth: differences that the acceleration remembers; 0 switches it off.
+    """
+
+    tol: Scalar
+    max_steps: Int[Array, ""]
+    depth: int
+
+
+class LoopResult(NamedTuple):
+    """The sites that the loop ended with.
+
+    Attributes:
+        sites: the last sites.
+        steps: how many times the method was evaluated.
+        distance: the estimate of the distance that was left at the last evaluation.
+        damping: the damping in force at the end.
+        result: how the loop ended, as a `Result`.
+    """
+
+    sites: Sites
+    steps: Int[Array, ""]
+    distance: Scalar
+    damping: Scalar
+    result: Int[Array, ""]
+
+
+class _Accepted(NamedTuple):
+    """The last evaluation that was feasible."""
+
+    sites: Sites
+    residual: Sites
+    norm: Scalar
+    entries: tuple[ScoreMoments, ...]
+
+
+class _State(NamedTuple):
+    sites: Sites
+    accepted: _Accepted
+    history: History | None
+    damping: Scalar
+    moves: Float[Array, " window"]
+    distance: Scalar
+    reference_norm: Scalar
+    patience: Int[Array, ""]
+    steps: Int[Array, ""]
+    failed: Bool[Array, ""]
+
+
+def run_to_fixed_point(
+    method: AbstractMethod,
+    problem: Problem,
+    sites: Sites,
+    settings: Settings,
+    report: Callable[[int, float], None] | None = None,
+) -> LoopResult:
+    """Repeat a method's update until the sites stand still.
+
+    An evaluation that leaves the feasible region is taken back and tried again with more
+    damping. When the residual has not fallen for a while, damping grows as well.
+
+    Args:
+        method: the update.
+        problem: model and data.
+        sites: where to start.
+        settings: when to stop, and how to move.
+        report: called on the host with the number of steps and the distance after each.
+
+    Returns:
+        The last sites and how the loop ended.
+    """
+
+    def proceed(state: _State) -> Bool[Array, ""]:
+        return ~state.failed & (state.distance > settings.tol) & (state.steps < settings.max_steps)
+
+    def body(state: _State) -> _State:
+        smoothed = problem.smooth(state.sites)
+        proposal = method.propose(problem, state.sites, smoothed)
+        residual = jax.tree.map(jnp.subtract, proposal.sites, state.sites)
+        norm = jnp.sqrt(inner(residual, residual))
+        feasible = is_feasible(cavities_of(smoothed)) & is_feasible(proposal.entries)
+        evaluated = _Accepted(state.sites, residual, norm, proposal.entries)
+        state = _advance(state, evaluated, feasible & jnp.isfinite(norm))
+        if report is not None:
+            jax.debug.callback(report, state.steps, state.distance)
+        return state
+
+    end = lax.while_loop(proceed, body, _initial(method, problem, sites, settings))
+    result = jnp.where(
+        end.failed,
+        Result.DIVERGED,
+        jnp.where(end.distance <= settings.tol, Result.CONVERGED, Result.MAX_STEPS),
+    )
+    return LoopResult(end.sites, end.steps, end.distance, end.damping, result)
+
+
+def is_feasible(cavities: tuple[ScoreMoments, ...]) -> Bool[Array, ""]:
+    """Whether all cavities are proper distributions."""
+    proper = [
+        jnp.all(cavity.variance >= 0) & jnp.all(jnp.isfinite(cavity.mean)) for cavity in cavities
+    ]
+    return jnp.all(jnp.stack(proper))
+
+
+def _initial(method: AbstractMethod, problem: Problem, sites: Sites, settings: Settings) -> _State:
+    dtype = problem.data.coefficients.dtype
+    infinite = jnp.asarray(jnp.inf, dtype)
+    zeros = jax.tree.map(jnp.zeros_like, sites)
+    entries = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
+    return _State(
+        sites=sites,
+        accepted=_Accepted(zeros, zeros, infinite, entries),
+        history=empty_history(sites, settings.depth) if settings.depth else None,
+        damping=jnp.asarray(method.damping, dtype),
+        moves=jnp.full((_WINDOW,), jnp.inf, dtype),
+        distance=infinite,
+        reference_norm=infinite,
+        patience=jnp.asarray(_PATIENCE, jnp.int32),
+        steps=jnp.zeros((), jnp.int32),
+        failed=jnp.zeros((), bool),
+    )
+
+
+def _advance(state: _State, evaluated: _Accepted, feasible: Bool[Array, ""]) -> _State:
+    """Go on from a feasible evaluation; take an infeasible one back.
+
+    Both ways are computed and one is chosen: a branch would copy the history.
+    """
+    started = jnp.isfinite(state.accepted.norm)
+    better = evaluated.norm < 0.9 * state.reference_norm
+    patience = jnp.where(better, _PATIENCE, state.patience - 1)
+    stalled = feasible & (patience <= 0)
+    more = stalled | (~feasible & started)
+    damping = jnp.where(more, 0.5 * (1.0 + state.damping), state.damping)
+    grown = evaluated.norm > 2.0 * state.accepted.norm
+    history = _extend(state, evaluated, restart=stalled | grown | ~started | ~feasible)
+    moved = jnp.where(started, _largest_move(state.accepted.entries, evaluated.entries), jnp.inf)
+    moves = jnp.where(feasible, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
+    return _State(
+        sites=_where(
+            feasible,
+            _next_sites(history, evaluated, damping),
+            _plain_step(state.accepted, damping),
+        ),
+        accepted=_where(feasible, evaluated, state.accepted),
+        history=history,
+        damping=damping,
+        moves=moves,
+        distance=jnp.where(feasible, _distance_left(moves), state.distance),
+        reference_norm=jnp.where(
+            feasible & (better | stalled), evaluated.norm, state.reference_norm
+        ),
+        patience=jnp.where(stalled | ~feasible, _PATIENCE, patience),
+        steps=state.steps + 1,
+        failed=~feasible & ((damping > _MOST_DAMPING) | (~started & (state.steps > 0))),
+    )
+
+
+def _next_sites(history: History | None, evaluated: _Accepted, damping: Scalar) -> Sites:
+    if history is None:
+        return _plain_step(evaluated, damping)
+    sites = accelerate(history, evaluated.sites, evaluated.residual, damping)
+    return _keep_positive(sites, evaluated)
+
+
+def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
+    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), first, second)
+
+
+def _plain_step(accepted: _Accepted, damping: Scalar) -> Sites:
+    return jax.tree.map(lambda z, f: z + (1.0 - damping) * f, accepted.sites, accepted.residual)
+
+
+def _extend(state: _State, evaluated: _Accepted, restart: Bool[Array, ""]) -> History | None:
+    """The history with the latest differences, or an empty one."""
+    if state.history is None:
+        return None
+    step = jax.tree.map(jnp.subtract, evaluated.sites, state.accepted.sites)
+    change = jax.tree.map(jnp.subtract, evaluated.residual, state.accepted.residual)
+    history = remember(state.history, step, change)
+    return eqx.tree_at(lambda h: h.count, history, jnp.where(restart, 0, history.count))
+
+
+def _keep_positive(sites: Sites, evaluated: _Accepted) -> Sites:
+    """Precisions of the accelerated sites, kept above a tenth of what the method proposed."""
+
+    def keep(site: Site, old: Site, residual: Site) -> Site:
+        proposed = old.precision + residual.precision
+        floor = jnp.where(proposed > 0, 0.1 * proposed, proposed)
+        return Site(site.precision_mean, jnp.maximum(site.precision, floor))
+
+    rows = zip(sites, evaluated.sites, evaluated.residual, strict=True)
+    return tuple(keep(*row) for row in rows)
+
+
+def _largest_move(before: tuple[ScoreMoments, ...], now: tuple[ScoreMoments, ...]) -> Scalar:
+    """How far any marginal moved: means in standard deviations, variances relatively."""
+
+    def largest(old: ScoreMoments, new: ScoreMoments) -> Scalar:
+        positive = new.variance > 0
+        precision = jnp.where(positive, 1.0 / jnp.where(positive, new.variance, 1.0), 0.0)
+        mean = jnp.square(new.mean - old.mean) * precision
+        spread = jnp.square((new.variance - old.variance) * precision)
+        return jnp.max(jnp.maximum(mean, spread))
+
+    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in zip(before, now, strict=True)])))
+
+
+def _distance_left(moves: Float[Array, " window"]) -> Scalar:
+    """What is left to go if moves keep shrinking as they did: the rest of a geometric series.
+
+    Early moves shrink fast while slow modes are still hidden behind them, so that the rate is
+    never taken to be better than `_BEST_RATE`.
+    """
+    rate = jnp.power(moves[0] / moves[-1], 1.0 / (_WINDOW - 1))
+    rate = jnp.where(jnp.isfinite(moves[-1]), jnp.clip(rate, _BEST_RATE, _WORST_RATE), _WORST_RATE)
+    recent = jnp.maximum(moves[0], moves[1])
+    return jnp.where(recent == 0, 0.0, recent * rate / (1.0 - rate))

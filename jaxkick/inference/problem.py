@@ -1,0 +1,170 @@
+"""A model joined to data: what an inference method evaluates again and again.
+
+Marginals live in chain layout, likelihoods in observation layout. Every entry belongs to
+one observation and one slot of it, so both ways are gathers and never a scatter.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+
+from jaxkick._parameters import resolve
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
+from jaxkick.dataset.dataset import Dataset
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.model import Model
+from jaxkick.statespace.smoother import Smoothed, smooth_chain
+from jaxkick.statespace.step import Site, StepModel
+
+__all__ = ["Problem", "ScoreMoments", "Sites", "add_sites", "cavities_of", "make_problem", "sum_over"]
+
+Sites = tuple[Site, ...]
+"""The pseudo-observation of every entry, chain by chain."""
+
+
+class ScoreMoments(NamedTuple):
+    """Mean and variance, of entries or of whole observations."""
+
+    mean: Float[Array, "..."]
+    variance: Float[Array, "..."]
+
+
+class Problem(eqx.Module):
+    """A model whose parameters are known, and the data it is to explain.
+
+    Attributes:
+        steps: the kernel of every chain.
+        likelihood: the likelihood of the outcomes.
+        data: the encoded observations.
+        active: which observations count; the others have sites of zero.
+        entry_coefficients: the coefficient of every entry, in chain layout.
+        entry_observations: the observation of every entry, in chain layout.
+    """
+
+    steps: tuple[StepModel, ...]
+    likelihood: AbstractLikelihood
+    data: Dataset
+    active: Bool[Array, " N"] | None
+    entry_coefficients: tuple[Float[Array, "C R"], ...]
+    entry_observations: tuple[Int[Array, "C R"], ...]
+
+    def smooth(self, sites: Sites, keep_states: bool = False) -> tuple[Smoothed, ...]:
+        """The cavities of every entry, chain by chain, and states for interpolation if asked."""
+        chains = zip(self.steps, self.data.chains, sites, strict=True)
+        return tuple(smooth_chain(*chain, keep_states) for chain in chains)
+
+    def no_sites(self) -> Sites:
+        """Sites that say nothing."""
+        return tuple(
+            Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.data.chains
+        )
+
+    def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
+        """Mean and variance of every observation's score, from those of its entries."""
+        x = self.data.coefficients
+        # Without the barrier, entries are computed anew for every slot that reads them.
+        means, variances = zip(*lax.optimization_barrier(entries), strict=True)
+        return ScoreMoments(
+            jnp.sum(x * self._gather(means), axis=1),
+            jnp.sum(x * x * self._gather(variances), axis=1),
+        )
+
+    def _gather(self, parts: tuple[Float[Array, "C R"], ...]) -> Float[Array, "N P"]:
+        """The value of every slot's entry; any value in an empty slot, of coefficient zero."""
+        flat = [part.ravel() for part in parts]
+        flat = flat[0] if len(flat) == 1 else jnp.concatenate(flat)
+        return jnp.take(flat, self.data.slots, mode="clip")
+
+    def update_entries(
+        self,
+        rule: Callable[..., Site],
+        entries: tuple[ScoreMoments, ...],
+        first: Float[Array, " N"],
+        second: Float[Array, " N"],
+    ) -> Sites:
+        """New sites from a rule and the two derivatives of every observation.
+
+        Args:
+            rule: from an entry's moments, coefficient and derivatives to its site.
+            entries: the moments of every entry that the rule reads.
+            first: the first derivative of every observation.
+            second: the second derivative of every observation.
+
+        Returns:
+            The sites; zero for the observations that do not count.
+        """
+        first, second = self.only_active(first), self.only_active(second)
+
+        def update(moments: ScoreMoments, x: Array, observations: Array) -> Site:
+            return rule(
+                moments,
+                x,
+                jnp.take(first, observations, mode="clip"),
+                jnp.take(second, observations, mode="clip"),
+            )
+
+        chains = zip(entries, self.entry_coefficients, self.entry_observations, strict=True)
+        return tuple(update(*chain) for chain in chains)
+
+    def only_active(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
+        """`values` with zeros for the observations that do not count."""
+        return values if self.active is None else jnp.where(self.active, values, 0.0)
+
+
+def cavities_of(smoothed: tuple[Smoothed, ...]) -> tuple[ScoreMoments, ...]:
+    """The moments of the cavities alone."""
+    return tuple(ScoreMoments(chain.mean, chain.variance) for chain in smoothed)
+
+
+def add_sites(cavities: tuple[ScoreMoments, ...], sites: Sites) -> tuple[ScoreMoments, ...]:
+    """The marginals of entries from their cavities and their sites."""
+
+    def add(cavity: ScoreMoments, site: Site) -> ScoreMoments:
+        share = 1.0 / (1.0 + site.precision * cavity.variance)
+        mean = (cavity.mean + site.precision_mean * cavity.variance) * share
+        return ScoreMoments(mean, cavity.variance * share)
+
+    return tuple(add(*pair) for pair in zip(cavities, sites, strict=True))
+
+
+def sum_over(
+    function: Callable[[ScoreMoments, Site], Float[Array, "C R"]],
+    moments: tuple[ScoreMoments, ...],
+    sites: Sites,
+) -> Scalar:
+    """The sum of a function of entries over all chains."""
+    return sum(jnp.sum(function(*pair)) for pair in zip(moments, sites, strict=True))
+
+
+def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None = None) -> Problem:
+    """Join a model to data.
+
+    Args:
+        model: kernels and likelihood.
+        data: the encoded observations.
+        active: which observations count; all of them if `None`.
+
+    Returns:
+        The problem, with parameters in the data's floating-point type.
+    """
+    dtype = data.coefficients.dtype
+    steps = tuple(
+        StepModel(resolve(model.kernel_of(chain.group), dtype), data.epoch) for chain in data.chains
+    )
+    coefficients = data.coefficients.ravel()
+    return Problem(
+        steps=steps,
+        likelihood=resolve(model.likelihood, dtype),
+        data=data,
+        active=active,
+        entry_coefficients=tuple(
+            jnp.take(coefficients, chain.source, mode="fill", fill_value=0.0)
+            for chain in data.chains
+        ),
+        entry_observations=tuple(
+            chain.source // data.coefficients.shape[1] for chain in data.chains
+        ),
+    )

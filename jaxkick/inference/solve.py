@@ -1,0 +1,141 @@
+"""From model and data to the posterior's arrays: the compiled heart of `infer`."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.sparse.linalg import gmres
+
+from jaxkick._typing import Array, Bool, Int, Scalar
+from jaxkick.dataset.dataset import Dataset
+from jaxkick.inference.evidence import log_evidence
+from jaxkick.inference.loop import (
+    LoopResult,
+    Result,
+    Settings,
+    is_feasible,
+    run_to_fixed_point,
+)
+from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.problem import (
+    Problem,
+    ScoreMoments,
+    Sites,
+    add_sites,
+    cavities_of,
+    make_problem,
+)
+from jaxkick.model import Model
+from jaxkick.statespace.smoother import States
+
+__all__ = ["Solution", "fixed_point", "solve"]
+
+
+class Solution(NamedTuple):
+    """Where inference ended; see `jaxkick.Posterior` for the fields."""
+
+    sites: Sites
+    entries: tuple[ScoreMoments, ...]
+    observations: ScoreMoments
+    log_marginal_likelihood: Scalar
+    states: tuple[States, ...]
+    steps: Int[Array, ""]
+    distance: Scalar
+    damping: Scalar
+    result: Int[Array, ""]
+
+
+def solve(
+    model: Model,
+    data: Dataset,
+    method: AbstractMethod,
+    start: Sites | None,
+    active: Bool[Array, " N"] | None,
+    settings: Settings,
+    report: Callable[[int, float], None] | None,
+) -> Solution:
+    """Run a method to its fixed point and read off the posterior there.
+
+    Args:
+        model: kernels and likelihood.
+        data: the encoded observations.
+        method: how to approximate the posterior.
+        start: sites to start from; those that say nothing if `None`.
+        active: which observations count; all of them if `None`.
+        settings: when to stop, and how to move.
+        report: called on the host after every step, if given.
+
+    Returns:
+        The posterior's arrays, and how the loop ended.
+    """
+    problem = make_problem(model, data, active)
+    start = problem.no_sites() if start is None else start
+    end = fixed_point(problem, method, start, settings, report)
+    smoothed = problem.smooth(end.sites, keep_states=True)
+    cavities = cavities_of(smoothed)
+    entries = add_sites(cavities, end.sites)
+    return Solution(
+        sites=end.sites,
+        entries=entries,
+        observations=problem.to_observations(entries),
+        log_marginal_likelihood=log_evidence(problem, method, end.sites, smoothed),
+        states=tuple(chain.states for chain in smoothed),
+        steps=end.steps,
+        distance=end.distance,
+        damping=end.damping,
+        result=jnp.where(is_feasible(cavities), end.result, Result.DIVERGED),
+    )
+
+
+@eqx.filter_custom_jvp
+def fixed_point(
+    problem: Problem,
+    method: AbstractMethod,
+    start: Sites,
+    settings: Settings,
+    report: Callable[[int, float], None] | None,
+) -> LoopResult:
+    """Run a method to its fixed point, which is differentiable in the problem.
+
+    At the fixed point z = G(z), so that a derivative ż solves ż = ∂G/∂z ż + Ġ, whatever path
+    led there.
+
+    Args:
+        problem: model and data.
+        method: how to approximate the posterior.
+        start: sites to start from.
+        settings: when to stop, and how to move.
+        report: called on the host after every step, if given.
+
+    Returns:
+        The sites and how the loop ended.
+    """
+    return run_to_fixed_point(method, problem, start, settings, report)
+
+
+@fixed_point.def_jvp
+def _fixed_point_jvp(primals, tangents):
+    problem, method, *_ = primals
+    end = fixed_point(*primals)
+
+    def update(problem: Problem, sites: Sites) -> Sites:
+        return method.propose(problem, sites, problem.smooth(sites)).sites
+
+    _, moved = eqx.filter_jvp(lambda problem: update(problem, end.sites), (problem,), tangents[:1])
+    _, along = jax.linearize(lambda sites: update(problem, sites), end.sites)
+
+    def residual(sites: Sites) -> Sites:
+        return jax.tree.map(jnp.subtract, sites, along(sites))
+
+    tangent = lax.custom_linear_solve(residual, moved, _krylov, transpose_solve=_krylov)
+    return end, LoopResult(tangent, None, None, None, None)
+
+
+def _krylov(matvec: Callable[[Sites], Sites], right: Sites) -> Sites:
+    """Solve a linear system that is close to the identity."""
+    precision = jnp.finfo(right[0].precision.dtype).eps
+    solution, _ = gmres(matvec, right, tol=float(precision) ** 0.6, restart=30, maxiter=20)
+    return solution

@@ -1,0 +1,106 @@
+"""Special functions of the kernels: accurate for every gap, cheap inside a loop."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick._typing import Array, Float, Scalar
+
+__all__ = ["FAR", "fraction_of_turn", "harmonics", "incomplete_gammas", "scaled_bessels"]
+
+FAR = 800.0
+"""A normalised gap beyond which exp(-x) is zero in every precision."""
+
+BESSEL_NODES = 128
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def incomplete_gammas(x: Scalar, count: int) -> tuple[Scalar, ...]:
+    """The regularised lower incomplete gamma functions P(n, 2x) for n = 1, …, `count`.
+
+    P(n, y) = 1 − exp(−y) Σ_{k<n} yᵏ/k! = exp(−y) Σ_{k≥n} yᵏ/k!. The last one comes from
+    the first form where y is large and from the second where y is small; the others follow
+    by adding the positive terms between them. So nothing cancels, and each has full relative
+    accuracy from y → 0, where it behaves as yⁿ/n!, to y → ∞.
+
+    Args:
+        x: half the argument, from zero to `FAR`, so that exp(−x) is shared with a
+            transition matrix.
+        count: the number of functions.
+    """
+    y = 2.0 * x
+    terms = _poisson_terms(x, count)
+    limit = count / 2
+    small = jnp.minimum(y, limit)
+    series = jnp.ones_like(y)
+    for k in range(count + _series_length(count, limit, y.dtype), count, -1):
+        series = 1.0 + series * small * (1.0 / k)
+    near = terms[-1] * small * series * (1.0 / count)
+    values = [jnp.where(y < limit, near, 1.0 - sum(terms[1:], terms[0]))]
+    for term in reversed(terms[1:]):
+        values.append(values[-1] + term)
+    return tuple(reversed(values))
+
+
+@incomplete_gammas.defjvp
+def _incomplete_gammas_jvp(count, primals, tangents):
+    (x,), (dx,) = primals, tangents
+    slopes = tuple(2.0 * term * dx for term in _poisson_terms(x, count))
+    return incomplete_gammas(x, count), slopes
+
+
+def _poisson_terms(x: Scalar, count: int) -> list[Scalar]:
+    """exp(−2x) (2x)ᵏ/k! for k < `count`."""
+    terms = [jnp.square(jnp.exp(-x))]
+    for k in range(1, count):
+        terms.append(terms[-1] * x * (2.0 / k))
+    return terms
+
+
+def _series_length(count: int, limit: float, dtype: np.dtype) -> int:
+    """How many terms Σ yᵐ count!/(count + m)! needs for full precision at y = `limit`."""
+    precision, length = float(jnp.finfo(dtype).eps) / 4, 1
+    while limit**length * math.factorial(count) / math.factorial(count + length) > precision:
+        length += 1
+    return length
+
+
+def fraction_of_turn(gap: Scalar, period: Scalar) -> Scalar:
+    """The part of a period, within ±½, by which `gap` exceeds whole periods."""
+    turns = gap / period
+    return turns - jnp.round(turns)
+
+
+def harmonics(fraction: Scalar, count: int) -> tuple[list[Scalar], list[Scalar]]:
+    """cos and sin of 2π j `fraction` for j = 1, …, `count`, by repeated rotation."""
+    angle = (2 * math.pi) * fraction
+    cosine, sine = jnp.cos(angle), jnp.sin(angle)
+    cosines, sines = [cosine], [sine]
+    for _ in range(1, count):
+        c, s = cosines[-1], sines[-1]
+        cosines.append(c * cosine - s * sine)
+        sines.append(s * cosine + c * sine)
+    return cosines, sines
+
+
+def scaled_bessels(x: Scalar, order: int) -> Float[Array, " orders"]:
+    """exp(−x) I_j(x) for j = 0, …, `order`: modified Bessel functions of the first kind.
+
+    By the trapezoidal rule of (1/π) ∫₀^π exp(x (cos θ − 1)) cos(jθ) dθ, whose error is
+    the neighbouring coefficient exp(−x) I_{2 M − j}(x) with M nodes: nothing up to x of
+    several hundreds.
+
+    Args:
+        x: the argument, above zero.
+        order: the largest order.
+    """
+    theta = np.linspace(0.0, np.pi, BESSEL_NODES + 1)
+    weights = np.full(theta.shape, 1.0 / BESSEL_NODES)
+    weights[[0, -1]] *= 0.5
+    waves = weights * np.cos(np.arange(order + 1)[:, None] * theta)
+    density = jnp.exp(x * jnp.asarray(np.cos(theta) - 1.0, dtype=x.dtype))
+    # Rounding may leave a coefficient that is truly tiny just below zero.
+    return jnp.maximum(jnp.asarray(waves, dtype=x.dtype) @ density, 0.0)

@@ -1,0 +1,119 @@
+"""Kernels that repeat: the cosine, damped or not, and the periodic kernel."""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from jaxkick._parameters import AbstractParameter, positive
+from jaxkick._smallmat import AbstractMatrix, block_diagonal, column, diagonal, matrix, zeros
+from jaxkick._typing import Scalar
+from jaxkick.kernels._special import (
+    FAR,
+    fraction_of_turn,
+    harmonics,
+    incomplete_gammas,
+    scaled_bessels,
+)
+from jaxkick.kernels.base import AbstractStationary
+
+__all__ = ["Cosine", "Periodic"]
+
+
+def _optional_positive(value: float | AbstractParameter | None) -> AbstractParameter | None:
+    return None if value is None else positive(value)
+
+
+class Cosine(AbstractStationary):
+    """A sinusoid of random amplitude and phase, which may fade into a fresh one.
+
+    k(t, u) = variance cos(2π (t − u) / period) exp(−|t − u| / lengthscale); without the
+    exponential if `lengthscale` is `None`.
+    """
+
+    variance: AbstractParameter = eqx.field(converter=positive)
+    period: AbstractParameter = eqx.field(converter=positive)
+    lengthscale: AbstractParameter | None = eqx.field(default=None, converter=_optional_positive)
+
+    @property
+    def state_dim(self) -> int:
+        return 2
+
+    def measurement(self) -> AbstractMatrix:
+        return column([1.0, None])
+
+    def stationary_cov(self) -> AbstractMatrix:
+        return diagonal([self.variance.value] * 2)
+
+    def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        fraction = fraction_of_turn(gap, self.period.value)
+        (cosine,), (sine,) = harmonics(fraction, 1)
+        rotation = _rotation(cosine, sine)
+        return rotation if self.lengthscale is None else rotation * jnp.exp(-self._normalised(gap))
+
+    def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        if self.lengthscale is None:
+            return zeros(2, 2)
+        (lost,) = incomplete_gammas(self._normalised(gap), 1)
+        return diagonal([self.variance.value * lost] * 2)
+
+    def covariance_over(self, gap: Scalar) -> Scalar:
+        angle = (2 * math.pi) * fraction_of_turn(gap, self.period.value)
+        swing = self.variance.value * jnp.cos(angle)
+        return swing if self.lengthscale is None else swing * jnp.exp(-self._normalised(gap))
+
+    def _normalised(self, gap: Scalar) -> Scalar:
+        return jnp.minimum(gap / self.lengthscale.value, FAR)
+
+
+class Periodic(AbstractStationary):
+    """A score that repeats exactly, with any smooth shape (MacKay's periodic kernel).
+
+    k(t, u) = variance exp(−2 sin²(π (t − u) / period) / lengthscale²).
+
+    The state space is the kernel's Fourier series cut after `order` harmonics (Solin and
+    Särkkä, 2014), whose weights are Bessel functions, scaled so that the variance of the
+    score is exactly `variance`. The largest error is below 2e-6 of the variance for
+    lengthscales from 1, 3e-3 from 0.5, with the default order.
+    """
+
+    variance: AbstractParameter = eqx.field(converter=positive)
+    lengthscale: AbstractParameter = eqx.field(converter=positive)
+    period: AbstractParameter = eqx.field(converter=positive)
+    order: int = eqx.field(default=6, static=True)
+
+    def __check_init__(self):
+        if not isinstance(self.order, int) or self.order < 1:
+            raise ValueError(f"`order` must be an integer of at least 1, not {self.order!r}.")
+
+    @property
+    def state_dim(self) -> int:
+        return 2 * self.order + 1
+
+    def measurement(self) -> AbstractMatrix:
+        return column([1.0] + [1.0, None] * self.order)
+
+    def stationary_cov(self) -> AbstractMatrix:
+        bessels = scaled_bessels(1.0 / jnp.square(self.lengthscale.value), self.order)
+        total = bessels[0] + 2.0 * jnp.sum(bessels[1:])
+        weights = bessels * (self.variance.value / total)
+        swings = [2.0 * weights[j] for j in range(1, self.order + 1) for _ in range(2)]
+        return diagonal([weights[0], *swings])
+
+    def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        fraction = fraction_of_turn(gap, self.period.value)
+        result = diagonal([1.0])
+        for cosine, sine in zip(*harmonics(fraction, self.order), strict=True):
+            result = block_diagonal(result, _rotation(cosine, sine))
+        return result
+
+    def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        return zeros(self.state_dim, self.state_dim)
+
+    def covariance_over(self, gap: Scalar) -> Scalar:
+        sine = jnp.sin(math.pi * fraction_of_turn(gap, self.period.value))
+        return self.variance.value * jnp.exp(-2.0 * jnp.square(sine / self.lengthscale.value))
+
+
+def _rotation(cosine: Scalar, sine: Scalar) -> AbstractMatrix:
+    return matrix([[cosine, sine], [-sine, cosine]])

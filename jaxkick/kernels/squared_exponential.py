@@ -1,0 +1,1 @@
+"""The squared-exponential kernel, by Laguerre filters."""

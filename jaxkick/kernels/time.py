@@ -1,0 +1,124 @@
+"""Instants and intervals: what a kernel may know of time.
+
+Times arrive as differences that the host computed in float64, so that float32 keeps its
+accuracy: an instant as its distance from the data's epoch and from the first time of its
+feature, an interval with its length beside its ends.
+"""
+
+import enum
+import math
+import numbers
+from typing import Final, TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxkick._typing import Scalar
+
+__all__ = ["FIRST", "Epoch", "Instant", "Interval", "Origin", "as_origin"]
+
+
+class _Origin(enum.Enum):
+    FIRST = "first"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+FIRST: Final = _Origin.FIRST
+"""The origin of a non-stationary kernel at the first time of each feature."""
+
+Origin: TypeAlias = float | _Origin
+
+
+def as_origin(value: Origin) -> Origin:
+    """Field converter: a finite number in the data's unit, or `FIRST`.
+
+    Args:
+        value: what the user gave.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if value is FIRST:
+        return FIRST
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    raise ValueError(f"`origin` must be a finite number or `FIRST`, not {value!r}.")
+
+
+class Epoch(eqx.Module):
+    """A time in the user's unit, as a sum of two numbers so that float32 loses nothing."""
+
+    coarse: Scalar
+    fine: Scalar
+
+    @staticmethod
+    def at(time: float | np.ndarray, dtype: np.dtype) -> "Epoch":
+        """Split `time` into what `dtype` can hold and the rest.
+
+        Args:
+            time: a time in the user's unit, or several.
+            dtype: floating-point type of the two parts.
+        """
+        exact = np.asarray(time, dtype=np.float64)
+        coarse = exact.astype(dtype)
+        return Epoch(coarse, (exact - coarse.astype(np.float64)).astype(dtype))
+
+
+class Instant(eqx.Module):
+    """A time of a feature: since the data's epoch, and since the feature's first time."""
+
+    offset: Scalar
+    age: Scalar
+    epoch: Epoch
+
+    @staticmethod
+    def at(time: ArrayLike, first: ArrayLike = 0.0) -> "Instant":
+        """An instant from plain numbers, with the epoch at zero.
+
+        Args:
+            time: the time in the user's unit.
+            first: the first time of the feature.
+        """
+        time = jnp.asarray(time, dtype=jnp.result_type(float))
+        zero = jnp.zeros((), time.dtype)
+        return Instant(time, time - first, Epoch(zero, zero))
+
+    def since(self, origin: Origin | np.ndarray) -> Scalar:
+        """The time since `origin`: a number or array in the user's unit, or `FIRST`."""
+        if origin is FIRST:
+            return self.age
+        start = Epoch.at(origin, self.offset.dtype)
+        return self.offset + ((self.epoch.coarse - start.coarse) + (self.epoch.fine - start.fine))
+
+    def until(self, other: "Instant") -> Scalar:
+        """The time from this instant to another one; negative if that lies before."""
+        coarse = other.epoch.coarse - self.epoch.coarse
+        return (other.offset - self.offset) + (coarse + (other.epoch.fine - self.epoch.fine))
+
+
+class Interval(eqx.Module):
+    """Two instants of one feature and the time between them."""
+
+    start: Instant
+    end: Instant
+    gap: Scalar
+
+    @staticmethod
+    def between(start: ArrayLike, end: ArrayLike, first: ArrayLike = 0.0) -> "Interval":
+        """An interval from plain numbers, with the epoch at zero.
+
+        Args:
+            start: the earlier time in the user's unit.
+            end: the later time.
+            first: the first time of the feature.
+        """
+        left, right = Instant.at(start, first), Instant.at(end, first)
+        return Interval(left, right, right.offset - left.offset)
+
+    def beyond(self, origin: Origin) -> Scalar:
+        """The length of the part that lies after `origin`."""
+        return jnp.clip(self.end.since(origin), 0.0, self.gap)

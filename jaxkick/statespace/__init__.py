@@ -1,0 +1,1 @@
+"""Chains of entries, and the filter, smoother and interpolation that run along them."""

@@ -1,0 +1,210 @@
+"""The smoother over a chain: every entry's score given all other entries, in linear time.
+
+The backward pass is the Rauch–Tung–Striebel smoother in its adjoint (modified
+Bryson–Frazier) form: no matrix inverse, and only μ and φ are kept from the filter. It
+returns cavities (marginals without the entry's own site), from which marginals follow
+without cancellation, not the other way round.
+
+Where rows begin inside a feature, each row is run as if nothing followed and then
+corrected by what the following rows say: an affine correction, exact.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxkick._smallmat import AbstractMatrix, dot
+from jaxkick._typing import Array, Float, Scalar
+from jaxkick.statespace.chain import Chain
+from jaxkick.statespace.filter import filter_chain, moments_of
+from jaxkick.statespace.step import (
+    Adjoint,
+    Moment,
+    Site,
+    State,
+    StepModel,
+    absorb,
+    closed_loop,
+    gain,
+)
+
+__all__ = ["Smoothed", "States", "smooth_chain"]
+
+
+class Smoothed(NamedTuple):
+    """The cavity of every entry: its score given all sites but its own.
+
+    Attributes:
+        mean: mean of every cavity.
+        variance: variance of every cavity.
+        log_normaliser: the logarithm of the integral of prior times sites.
+        states: what interpolation needs, if asked for.
+    """
+
+    mean: Float[Array, "C R"]
+    variance: Float[Array, "C R"]
+    log_normaliser: Scalar
+    states: "States | None"
+
+
+class States(NamedTuple):
+    """What the past and the future say at every entry; symmetric matrices are packed.
+
+    Attributes:
+        past: the state given the entry's own site and all earlier ones.
+        future: the adjoint of the predicted state: the entry's own site and all later ones.
+    """
+
+    past: State
+    future: Adjoint
+
+
+class _Later(NamedTuple):
+    """What later steps say of a score: p = φᵀ r and q = φᵀ N φ after the step's own site.
+
+    `reach` is how an adjoint that comes in at the end of the row adds to both. `outgoing`
+    is the adjoint of the step's predicted state, where states are kept.
+    """
+
+    p: Scalar
+    q: Scalar
+    reach: AbstractMatrix | None
+    outgoing: "_Outgoing | None"
+
+
+class _Outgoing(NamedTuple):
+    """The adjoint at a step, as a function of the adjoint (r, N) that comes into its row.
+
+    It is Ψ r + c and Ψ N Ψᵀ + D; without Ψ nothing comes in.
+    """
+
+    Psi: AbstractMatrix | None
+    c: AbstractMatrix
+    D: AbstractMatrix
+
+
+def smooth_chain(
+    model: StepModel, chain: Chain, sites: Site, keep_states: bool = False
+) -> Smoothed:
+    """The cavity of the score at every entry of a chain.
+
+    Args:
+        model: the kernel of the chain's group.
+        chain: where the entries stand in time.
+        sites: the pseudo-observation of every entry.
+        keep_states: whether to return what interpolation needs.
+
+    Returns:
+        Means and variances of the cavities, and the log-normaliser.
+    """
+    filtered = filter_chain(model, chain, sites, keep_states)
+    moments = moments_of(chain)
+    after = jax.tree.map(lambda x: jnp.roll(x[0], -1), moments)
+    rows = jax.vmap(
+        functools.partial(_run_back, model, chain.linked, keep_states),
+        in_axes=(0, 1, 1, 1, 1),
+        out_axes=(1, 0),
+    )
+    later, first = rows(after, moments, sites, filtered.mu, filtered.phi)
+    incoming = _combine_backwards(model, first) if chain.linked else None
+    mean, variance = _over_entries(functools.partial(_cavity, model.h))(
+        incoming, later, sites, filtered.mu, filtered.phi
+    )
+    states = None
+    if keep_states:
+        states = States(filtered.state, _over_entries(_resolve)(incoming, later.outgoing))
+    return Smoothed(mean, variance, filtered.log_normaliser, states)
+
+
+def _over_entries(function: Callable) -> Callable:
+    """A function of a row's incoming adjoint and an entry's values, for all entries."""
+
+    def apply(incoming, *values):
+        axes = (None, *[0] * len(values))
+        steps = jax.vmap(function, in_axes=axes)
+        return jax.vmap(steps, in_axes=(0, *[1] * len(values)), out_axes=1)(incoming, *values)
+
+    return apply
+
+
+def _run_back(
+    model: StepModel,
+    linked: bool,
+    keep_states: bool,
+    after: Moment,
+    moments: Moment,
+    sites: Site,
+    mu: Float[Array, " C"],
+    phi: AbstractMatrix,
+) -> tuple[_Later, _Outgoing]:
+    """The backward pass over one row as if nothing followed it.
+
+    If the chain is `linked`, also how an adjoint that does follow reaches every step.
+    """
+    h = model.h
+
+    def step(carry, inputs):
+        outgoing, following = carry
+        moment, site, mu, phi = inputs
+        r = model.carry_back(outgoing.c, moment, following)
+        N = model.carry_back(outgoing.D, moment, following).T
+        N = model.carry_back(N, moment, following).symmetric()
+        move = gain(site, mu, dot(h, phi))
+        Psi, reach = None, None
+        if linked:
+            Psi = model.carry_back(outgoing.Psi, moment, following)
+            reach = Psi.T @ phi
+            Psi = closed_loop(Psi, h, phi, site.precision * move.s)
+        outgoing = _Outgoing(Psi, *absorb(Adjoint(r, N), h, phi, site, move))
+        kept = outgoing._replace(D=outgoing.D.packed()) if keep_states else None
+        return (outgoing, moment), _Later(dot(phi, r), dot(phi, N @ phi), reach, kept)
+
+    start = _Outgoing(model.identity() if linked else None, *model.no_information())
+    (first, _), later = lax.scan(step, (start, after), (moments, sites, mu, phi), reverse=True)
+    return later, first
+
+
+def _combine_backwards(model: StepModel, rows: _Outgoing) -> Adjoint:
+    """The true adjoint that comes into every row from its right."""
+
+    def step(incoming, row):
+        return _add_incoming(incoming, row), incoming
+
+    _, incoming = lax.scan(step, model.no_information(), rows, reverse=True)
+    return incoming
+
+
+def _resolve(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:
+    """The true adjoint of an entry's predicted state, packed."""
+    adjoint = _add_incoming(incoming, outgoing._replace(D=outgoing.D.symmetric()))
+    return Adjoint(adjoint.r, adjoint.N.packed())
+
+
+def _add_incoming(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:
+    Psi, c, D = outgoing
+    if incoming is None or Psi is None:
+        return Adjoint(c, D)
+    return Adjoint(Psi @ incoming.r + c, (Psi @ incoming.N @ Psi.T + D).symmetric())
+
+
+def _cavity(
+    h: AbstractMatrix,
+    incoming: Adjoint | None,
+    later: _Later,
+    site: Site,
+    mu: Scalar,
+    phi: AbstractMatrix,
+) -> tuple[Scalar, Scalar]:
+    """Mean (μ + p + ν s q) / k and variance (v − s q) / k of a cavity, k = 1 + τ s q."""
+    p, q = later.p, later.q
+    if incoming is not None and later.reach is not None:
+        p = p + dot(later.reach, incoming.r)
+        q = q + dot(later.reach, incoming.N @ later.reach)
+    v = dot(h, phi)
+    s = gain(site, mu, v).s
+    k = 1.0 + site.precision * s * q
+    return (mu + p + site.precision_mean * s * q) / k, (v - s * q) / k
