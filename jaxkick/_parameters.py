@@ -42,8 +42,9 @@ class AbstractParameter(eqx.Module):
         """The constrained value that formulas use."""
 
     def __repr__(self) -> str:
-        """The value alone, so that kernels read like their formula."""
-        return format_value(self.value)
+        """The value alone, so that kernels read like their formula; `"?"` if it is unknown."""
+        known = [_is_known(leaf) for leaf in jax.tree.leaves(self)]
+        return format_value(self.value) if known and all(known) else "?"
 
 
 class Positive(AbstractParameter):
@@ -125,7 +126,7 @@ class Ordered(AbstractParameter):
         """
         _require(
             values,
-            lambda known: np.ndim(known) == 1 and np.all(np.diff(known) > 0),
+            lambda known: known.ndim == 1 and known.size > 0 and np.all(np.diff(known) > 0),
             "must be a one-dimensional, strictly increasing sequence",
         )
         array = _as_float(values)
@@ -194,12 +195,18 @@ def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
 
 def format_value(value: ArrayLike) -> str:
     """A short text for a number or array; `"?"` where it is being traced."""
-    if not isinstance(value, (np.ndarray, jax.Array)) or isinstance(value, jax.core.Tracer):
+    if not _is_known(value):
         return "?"
     array = np.asarray(value)
     if array.ndim == 0:
         return f"{float(array):.4g}"
-    return "[" + ", ".join(f"{float(item):.4g}" for item in array.ravel()) + "]"
+    return "[" + ", ".join(format_value(item) for item in array) + "]"
+
+
+def _is_known(value: object) -> bool:
+    """Whether a value is a number that the host can read."""
+    concrete = isinstance(value, (np.ndarray, np.generic, jax.Array))
+    return concrete and not isinstance(value, jax.core.Tracer)
 
 
 def _as_float(value: ArrayLike) -> Float[Array, "..."]:

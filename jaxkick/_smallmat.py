@@ -358,7 +358,15 @@ def _solve_definite(small: Unrolled, right: Unrolled) -> Unrolled:
 
 def _prefers_dense(first: AbstractMatrix, second: AbstractMatrix, size: int) -> bool:
     """Whether what two matrices make should be one array."""
-    return isinstance(first, Dense) or isinstance(second, Dense) or size > MAX_UNROLLED
+    if isinstance(first, Dense) or isinstance(second, Dense):
+        return True
+    return size > MAX_UNROLLED and not (_is_structural(first) and _is_structural(second))
+
+
+def _is_structural(small: AbstractMatrix) -> bool:
+    """Whether there are only zeros and plain numbers, which have no type of array yet."""
+    entries = [entry for row in _unrolled(small).rows for entry in row]
+    return all(entry is None or isinstance(entry, float) for entry in entries)
 
 
 def _arrays(first: AbstractMatrix, second: AbstractMatrix) -> tuple[Array, Array]:

@@ -19,14 +19,24 @@ from jax import lax
 
 from jaxkick._typing import Array, Float, Int
 
-__all__ = ["Anchor", "Grid", "Precision", "graded_grid", "nodes_needed", "sum_over_nodes"]
+__all__ = [
+    "Anchor",
+    "Grid",
+    "Precision",
+    "choose_grid",
+    "node",
+    "nodes_needed",
+    "sum_over_nodes",
+]
 
+# Nodes of which a block is unrolled: fewer passes over the memory, more code to compile.
 BLOCK = 8
-# Grids with a larger stretch are linear for all purposes, and cost no more nodes.
+# Grids with a larger stretch are linear for all purposes, and need no fewer nodes.
 LINEAR = 5.0
-POW = 2
+# Stretch of a grid on a peak much narrower than the Gaussian, whose tails may be long.
+PEAKED = 1.5
 # Heights above the real line at which the integrand's growth is weighed (below π/4).
-_HEIGHTS = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75)
+HEIGHTS = (0.2, 0.35, 0.5, 0.65, 0.75)
 
 
 class Anchor(NamedTuple):
@@ -43,6 +53,11 @@ class Anchor(NamedTuple):
     scale: Float[Array, "..."]
     reach: Float[Array, "..."] | None = None
 
+    def in_units(self, mean: Float[Array, "..."], deviation: Float[Array, "..."]) -> "Anchor":
+        """Itself, measured from `mean` in units of `deviation`."""
+        reach = None if self.reach is None else self.reach / deviation
+        return Anchor((self.centre - mean) / deviation, self.scale / deviation, reach)
+
 
 class Grid(NamedTuple):
     """Nodes x = centre + stretch · sinh u + plateau · tanh u for u in [start, start + span].
@@ -53,7 +68,7 @@ class Grid(NamedTuple):
         plateau: half the distance between two bends; `None` where there is only one.
         start: the first u.
         span: the last u minus the first.
-        largest: the largest step in u that is accurate.
+        intervals: how many steps the span needs.
     """
 
     centre: Float[Array, "..."]
@@ -61,7 +76,7 @@ class Grid(NamedTuple):
     plateau: Float[Array, "..."] | None
     start: Float[Array, "..."]
     span: Float[Array, "..."]
-    largest: Float[Array, "..."]
+    intervals: Float[Array, "..."]
 
 
 class Precision(NamedTuple):
@@ -80,12 +95,14 @@ class Precision(NamedTuple):
     @classmethod
     def of(cls, dtype: jnp.dtype) -> "Precision":
         """The precision that suits `dtype`."""
-        return cls(7.1, 25.0, 96) if dtype == jnp.float64 else cls(5.2, 13.0, 56)
+        return cls(7.1, 25.0, 96) if dtype == jnp.float64 else cls(5.2, 13.5, 56)
 
 
-def graded_grid(
+def choose_grid(
     precision: Precision,
+    low: Float[Array, "..."],
     peak: Float[Array, "..."],
+    high: Float[Array, "..."],
     spread: Float[Array, "..."],
     anchor: Anchor,
 ) -> Grid:
@@ -96,56 +113,56 @@ def graded_grid(
 
     Args:
         precision: how accurate.
+        low: begin of the range to be covered.
         peak: position of the integrand's peak.
+        high: end of the range.
         spread: standard deviation of the peak, at most one.
         anchor: the bends.
 
     Returns:
-        The grid, covering `precision.reach` on each side of the peak.
+        The grid.
     """
-    low, high = peak - precision.reach, peak + precision.reach
     half = 0.0 if anchor.reach is None else anchor.reach
-    left = jnp.clip(anchor.centre - half, low, high)
-    right = jnp.clip(anchor.centre + half, low, high)
+    left, right = jnp.clip(anchor.centre - half, low, high), jnp.clip(anchor.centre + half, low, high)
     outside = jnp.minimum(
         jnp.abs(left - (anchor.centre - half)), jnp.abs(right - (anchor.centre + half))
     )
     scale = jnp.minimum(jnp.hypot(anchor.scale, outside), LINEAR)
-    nearer = jnp.minimum(jnp.abs(peak - left), jnp.abs(peak - right))
-    farther = jnp.maximum(jnp.abs(peak - left), jnp.abs(peak - right))
+    to_left, to_right = jnp.abs(peak - left), jnp.abs(peak - right)
+    nearer, farther = jnp.minimum(to_left, to_right), jnp.maximum(to_left, to_right)
+    two = anchor.reach is not None
 
-    bent = _between(left if anchor.reach is not None else None, right, low, high, scale)
-    bent_step = _largest_step(precision.digits, scale / spread, nearer / spread)
-    narrow = spread * (1.5 + (LINEAR - 1.5) * spread**POW)
-    centred = _between(peak if anchor.reach is not None else None, peak, low, high, narrow)
-    height = jnp.minimum(scale / jnp.hypot(narrow, farther), 1.5)
-    visible = precision.digits + 0.5 * (
-        jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2
+    step = _gaussian_step(precision.digits, scale / spread, nearer / spread)
+    on_bends = _grid(left if two else None, right, low, high, scale, step)
+    narrow = spread * (PEAKED + (LINEAR - PEAKED) * spread**2)
+    step = jnp.minimum(
+        _gaussian_step(precision.digits, narrow / spread, jnp.zeros_like(spread)),
+        _singular_step(
+            precision.digits,
+            jnp.minimum(scale / jnp.hypot(narrow, farther), 1.5),
+            jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2,
+        ),
     )
-    centred_step = jnp.minimum(
-        _largest_step(precision.digits, narrow / spread, jnp.zeros_like(spread)),
-        2 * jnp.pi * height / jnp.maximum(visible, 2.0),
-    )
-    bent, centred = bent._replace(largest=bent_step), centred._replace(largest=centred_step)
-    choose = centred.span * bent_step < bent.span * centred_step
-    return jax.tree.map(lambda first, second: jnp.where(choose, first, second), centred, bent)
+    on_peak = _grid(peak if two else None, peak, low, high, narrow, step)
+    better = on_peak.intervals < on_bends.intervals
+    return jax.tree.map(lambda first, second: jnp.where(better, first, second), on_peak, on_bends)
 
 
-def _between(left, right, low, high, scale) -> Grid:
+def _grid(left, right, low, high, scale, step) -> Grid:
     """A grid with its bends at `left` and `right`, or only `right`, from `low` to `high`."""
     if left is None:
         start, end = jnp.arcsinh((low - right) / scale), jnp.arcsinh((high - right) / scale)
-        return Grid(right, scale, None, start, end - start, scale)
+        return Grid(right, scale, None, start, end - start, (end - start) / step)
     plateau = 0.5 * (right - left)
     # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
     stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
     foot = jnp.cbrt(0.5 * plateau / stretch)
     start = -jnp.arcsinh((left - low) / stretch + foot)
     end = jnp.arcsinh((high - right) / stretch + foot)
-    return Grid(0.5 * (left + right), stretch, plateau, start, end - start, scale)
+    return Grid(0.5 * (left + right), stretch, plateau, start, end - start, (end - start) / step)
 
 
-def _largest_step(digits: float, stretch, distance) -> Float[Array, "..."]:
+def _gaussian_step(digits: float, stretch, distance) -> Float[Array, "..."]:
     """The largest step in u whose trapezoidal error for a Gaussian peak is exp(−digits).
 
     The error is exp(growth(v) − 2π v / step) for any height v, with growth the logarithm of
@@ -153,17 +170,21 @@ def _largest_step(digits: float, stretch, distance) -> Float[Array, "..."]:
     and `distance` (of the peak from the grid's centre) are in units of the peak's width.
     """
     best = jnp.zeros_like(stretch)
-    for v in _HEIGHTS:
-        sine = math.sin(v) ** 2
+    for height in HEIGHTS:
+        sine = math.sin(height) ** 2
         growth = 0.5 * sine * (stretch**2 + distance**2 / (1 - 2 * sine))
-        best = jnp.maximum(best, 2 * math.pi * v / (digits + growth))
+        best = jnp.maximum(best, 2 * math.pi * height / (digits + growth))
     return best
+
+
+def _singular_step(digits: float, height, growth) -> Float[Array, "..."]:
+    """The largest step for a singularity at a height, where the Gaussian is exp(growth / 2)."""
+    return 2 * math.pi * height / jnp.maximum(digits + 0.5 * growth, 2.0)
 
 
 def nodes_needed(precision: Precision, grid: Grid) -> Int[Array, ""]:
     """The number of nodes, a multiple of the block, that serves every element."""
-    intervals = jnp.max(grid.span / grid.largest)
-    blocks = jnp.ceil((intervals + 1) / BLOCK)
+    blocks = jnp.ceil((jnp.max(grid.intervals, initial=0.0) + 1) / BLOCK)
     return BLOCK * jnp.clip(blocks, 2, precision.most_nodes // BLOCK).astype(jnp.int32)
 
 
@@ -212,6 +233,11 @@ def sum_over_nodes(
     shapes = jax.eval_shape(block, jnp.int32(0))
     zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
     return lax.scan(body, zeros, jnp.arange(most // BLOCK, dtype=jnp.int32))[0], step
+
+
+def node(grid: Grid, u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """Position and dx/du of the node at `u`."""
+    return _node(grid, jnp.exp(u), jnp.exp(-u))
 
 
 def _node(grid: Grid, up: Float[Array, "..."], down: Float[Array, "..."]):

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxkick._typing import Array, Float
+from jaxkick._numerics.local import Derivatives
+from jaxkick._typing import Array, Bool, Float
 
-__all__ = ["NormalTail", "normal_tail"]
+__all__ = ["NormalTail", "log_interval", "normal_tail"]
 
 LOG_SQRT_2PI = 0.9189385332046727
 INV_SQRT_2PI = 0.3989422804014327
@@ -92,6 +93,68 @@ def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
     centre, coefficients = (4.0, _DOUBLE) if x.dtype == jnp.float64 else (3.0, _SINGLE)
     inverse = 1 / (x + centre)
     return inverse * polynomial(coefficients, 1 - (2 * centre) * inverse)
+
+
+def log_interval(
+    near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
+) -> Derivatives:
+    """log[Φ(near) − Φ(near − width)] and its derivatives under a shift of both ends.
+
+    Args:
+        near: the upper end; where `bounded`, the end nearer to zero of an interval whose
+            middle is not above zero (mirror it if it is).
+        width: length of the interval; any positive number where not `bounded`.
+        bounded: whether there is a lower end; log Φ(near) where there is none.
+
+    Returns:
+        The logarithm and its first and second derivative.
+    """
+    middle = near - 0.5 * width
+    short = bounded & (width * (1 - middle) < 1)
+    brief = _short_interval(jnp.where(short, middle, 0.0), jnp.where(short, width, 0.5))
+    long = _long_interval(near, jnp.where(short | ~bounded, 1.0, width), bounded)
+    return Derivatives(*(jnp.where(short, a, b) for a, b in zip(brief, long, strict=True)))
+
+
+def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> Derivatives:
+    """By the expansion of φ around the middle: φ(c) w Σ He₂ₙ(c) (w/2)²ⁿ / (2n + 1)!."""
+    half = 0.5 * width
+    slope, square = middle * half, half * half
+    # `scaled[n]` is the Hermite polynomial Heₙ(middle) · halfⁿ.
+    scaled = [jnp.ones_like(middle), slope]
+    series, series1, series2 = 0.0, 0.0, 0.0
+    factorial = 1.0
+    for n in range(1, 8):
+        order = 2 * n
+        while len(scaled) <= order:
+            last = len(scaled) - 1
+            scaled.append(slope * scaled[-1] - last * square * scaled[-2])
+        factorial *= order * (order + 1)
+        series = series + scaled[order] / factorial
+        series1 = series1 + (order / factorial) * half * scaled[order - 1]
+        series2 = series2 + (order * (order - 1) / factorial) * square * scaled[order - 2]
+    ratio1, ratio2 = series1 / (1 + series), series2 / (1 + series)
+    value = -0.5 * middle**2 - LOG_SQRT_2PI + jnp.log(width) + jnp.log1p(series)
+    return Derivatives(value, -middle + ratio1, -1 + ratio2 - ratio1**2)
+
+
+def _long_interval(
+    near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
+) -> Derivatives:
+    """Φ(near) times what the far end leaves of it, with no difference of near equals."""
+    near_tail, far_tail = normal_tail(near), normal_tail(near - width)
+    exponent = jnp.minimum((near - 0.5 * width) * width, 0.0)
+    # φ(far) / φ(near), and the fraction of Φ(near) that lies above the far end.
+    density_ratio = jnp.where(bounded, jnp.exp(exponent), 0.0)
+    hazard_growth = (width + far_tail.excess - near_tail.excess) / far_tail.hazard
+    lost = density_ratio * hazard_growth
+    dropped = jnp.where(bounded, -jnp.expm1(exponent), 1.0)
+    kept = dropped + lost
+    share = dropped / kept
+    first = near_tail.hazard * share
+    bend = near_tail.excess - near_tail.hazard * lost / kept
+    second = -first * bend - near_tail.hazard * width * density_ratio / kept
+    return Derivatives(near_tail.log_cdf + jnp.log(kept), first, second)
 
 
 def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -147,7 +147,8 @@ def _sort_entries(features: np.ndarray, times: np.ndarray, order: _Order) -> np.
     by_time = None
     if not (times[1:] >= times[:-1]).all():
         by_time = np.argsort(times, kind="stable")
-        features = features[by_time]
+        # Several times faster than indexing with the order.
+        features = features.take(by_time, axis=0)
     # One integer holds the feature and the place in time, so that a plain sort does it all.
     bits = np.int64(features.size).item().bit_length()
     keys = rank[features]

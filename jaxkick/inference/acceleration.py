@@ -1,8 +1,8 @@
 """Anderson acceleration of a fixed point over pytrees.
 
 With residuals f = G(z) − z, the last few differences ΔZ and ΔF give a secant model of the
-map. The accelerated step z + β f − (ΔZ + β ΔF) γ, where γ minimises ‖f − ΔF γ‖, goes to
-the fixed point of that model. Differences are kept in float32: their rounding changes the
+map. The accelerated iterate (z + β f) − Δ(Z + β F) γ, where γ minimises ‖f − ΔF γ‖, is the
+fixed point of that model. Differences are kept in float32: their rounding changes the
 step by a ten-millionth of itself, and they are the largest arrays that inference holds.
 """
 
@@ -23,16 +23,16 @@ _RIDGE = 1e-7
 
 
 class History(eqx.Module):
-    """The last differences of iterates and residuals, in a ring.
+    """The last differences of damped updates and of residuals, in a ring.
 
     Attributes:
-        steps: ΔZ, with a leading axis over the ring.
-        changes: ΔF, with a leading axis over the ring.
+        updates: differences of z + β f, with a leading axis over the ring.
+        changes: differences ΔF of the residuals, with a leading axis over the ring.
         gram: inner products of the columns of ΔF.
         count: how many differences have been stored since the history was cleared.
     """
 
-    steps: object
+    updates: object
     changes: object
     gram: Float[Array, "depth depth"]
     count: Int[Array, ""]
@@ -44,7 +44,7 @@ def empty_history(tree: Tree, depth: int) -> History:
     return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))
 
 
-def remember(history: History, step: Tree, change: Tree) -> History:
+def remember(history: History, update: Tree, change: Tree) -> History:
     """Store the latest differences over the oldest ones."""
     depth = history.gram.shape[0]
     place = history.count % depth
@@ -55,17 +55,16 @@ def remember(history: History, step: Tree, change: Tree) -> History:
     changes = jax.tree.map(put, history.changes, change)
     row = _against(changes, change)
     gram = history.gram.at[place, :].set(row).at[:, place].set(row)
-    return History(jax.tree.map(put, history.steps, step), changes, gram, history.count + 1)
+    return History(jax.tree.map(put, history.updates, update), changes, gram, history.count + 1)
 
 
-def accelerate(history: History, iterate: Tree, residual: Tree, keep: Scalar) -> Tree:
+def accelerate(history: History, update: Tree, residual: Tree) -> Tree:
     """The accelerated next iterate; the damped plain one while the history is empty.
 
     Args:
         history: the last differences, the latest included.
-        iterate: z.
+        update: the damped plain update z + β f.
         residual: f = G(z) − z.
-        keep: the damping 1 − β.
 
     Returns:
         The next iterate.
@@ -78,14 +77,12 @@ def accelerate(history: History, iterate: Tree, residual: Tree, keep: Scalar) ->
     right = scale * _against(history.changes, residual)
     gamma = scale * jax.scipy.linalg.solve(gram, right, assume_a="pos")
 
-    def combine(z, f, steps, changes):
-        beta = (1.0 - keep).astype(z.dtype)
-        mixed = jnp.tensordot(gamma, steps, 1) + beta.astype(_STORED) * jnp.tensordot(
-            gamma, changes, 1
-        )
-        return z + beta * f - mixed.astype(z.dtype)
+    def combine(plain, updates):
+        # A sum of terms rather than a product of arrays: XLA makes one pass of it.
+        mixed = sum(gamma[place] * updates[place] for place in range(depth))
+        return plain - mixed.astype(plain.dtype)
 
-    return jax.tree.map(combine, iterate, residual, history.steps, history.changes)
+    return jax.tree.map(combine, update, history.updates)
 
 
 def inner(first: Tree, second: Tree) -> Scalar:

@@ -3,12 +3,11 @@
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.inference.method import AbstractMethod, Proposal, check_damping
+from jaxkick.inference.method import AbstractMethod, check_damping
 from jaxkick.inference.problem import (
     Problem,
     ScoreMoments,
     Sites,
-    add_sites,
     cavities_of,
     sum_over,
 )
@@ -39,12 +38,10 @@ class ExpectationPropagation(AbstractMethod):
 
     def propose(
         self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Proposal:
+    ) -> Sites:
         cavities = cavities_of(smoothed)
-        score = problem.to_observations(cavities)
-        _, first, second = self._log_partition(problem, score)
-        proposed = problem.update_entries(_match_moments, cavities, first, second)
-        return Proposal(proposed, add_sites(cavities, sites), score)
+        _, first, second = self._log_partition(problem, problem.to_observations(cavities))
+        return problem.update_entries(_match_moments, cavities, first, second)
 
     def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         """Sum of the log-partition functions of the observations."""

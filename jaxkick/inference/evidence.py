@@ -18,11 +18,12 @@ import jax.numpy as jnp
 
 from jaxkick._smallmat import AbstractMatrix, frobenius
 from jaxkick._typing import Scalar
+from jaxkick.inference.loop import LoopResult
 from jaxkick.inference.method import AbstractMethod
-from jaxkick.inference.problem import Problem, Sites, cavities_of
+from jaxkick.inference.problem import Problem
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.filter import moments_of
-from jaxkick.statespace.smoother import Smoothed, States
+from jaxkick.statespace.smoother import States
 from jaxkick.statespace.step import Adjoint, Moment, State, StepModel
 
 __all__ = ["log_evidence"]
@@ -31,42 +32,40 @@ Tree = TypeVar("Tree")
 
 
 @eqx.filter_custom_jvp
-def log_evidence(
-    problem: Problem, method: AbstractMethod, sites: Sites, smoothed: tuple[Smoothed, ...]
-) -> Scalar:
+def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> Scalar:
     """The log-marginal likelihood (EP), or its lower bound (reverse KL).
 
-    Its derivative in the parameters and data of `problem` is that of the value at the
-    fixed point; `sites` and `smoothed` count as held still.
+    Its derivative in the parameters and data of `problem` is that of the value at the fixed
+    point; the fixed point itself counts as held still.
 
     Args:
         problem: model and data.
         method: the inference method.
-        sites: sites at the method's fixed point.
-        smoothed: what the smoother says under these sites, with states.
+        end: the method's fixed point.
 
     Returns:
         The evidence.
     """
-    cavities = cavities_of(smoothed)
     return (
-        method.observed(problem, cavities, sites)
-        - method.pretended(cavities, sites)
-        + sum(chain.log_normaliser for chain in smoothed)
+        method.observed(problem, end.cavities, end.sites)
+        - method.pretended(end.cavities, end.sites)
+        + end.log_normaliser
     )
 
 
 @log_evidence.def_jvp
 def _log_evidence_jvp(primals, tangents):
-    problem, method, sites, smoothed = primals
+    problem, method, end = primals
     slopes = tuple(
         _dynamics_slopes(step, chain, part.states)
-        for step, chain, part in zip(problem.steps, problem.data.chains, smoothed, strict=True)
+        for step, chain, part in zip(
+            problem.steps, problem.data.chains, problem.smooth(end.sites, True), strict=True
+        )
     )
 
     def explicit(problem: Problem) -> Scalar:
         chains = zip(problem.steps, problem.data.chains, slopes, strict=True)
-        observed = method.observed(problem, cavities_of(smoothed), sites)
+        observed = method.observed(problem, end.cavities, end.sites)
         return observed + sum(_along_slopes(*chain) for chain in chains)
 
     _, tangent = eqx.filter_jvp(explicit, (problem,), (tangents[0],))

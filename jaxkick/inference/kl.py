@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.inference.method import AbstractMethod, Proposal, check_damping
+from jaxkick.inference.method import AbstractMethod, check_damping
 from jaxkick.inference.problem import (
     Problem,
     ScoreMoments,
@@ -39,11 +39,10 @@ class ReverseKL(AbstractMethod):
 
     def propose(
         self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Proposal:
+    ) -> Sites:
         entries = add_sites(cavities_of(smoothed), sites)
-        score = problem.to_observations(entries)
-        _, first, second = self._expectation(problem, score)
-        return Proposal(problem.update_entries(_natural_gradient, entries, first, second), entries, score)
+        _, first, second = self._expectation(problem, problem.to_observations(entries))
+        return problem.update_entries(_natural_gradient, entries, first, second)
 
     def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         """Sum of the expected log-likelihoods of the observations."""

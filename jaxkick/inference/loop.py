@@ -18,7 +18,7 @@ from jaxkick.inference.acceleration import (
     remember,
 )
 from jaxkick.inference.method import AbstractMethod
-from jaxkick.inference.problem import Problem, ScoreMoments, Sites, cavities_of
+from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, cavities_of
 from jaxkick.statespace.step import Site
 
 __all__ = ["LoopResult", "Result", "Settings", "run_to_fixed_point"]
@@ -55,10 +55,12 @@ class Settings(NamedTuple):
 
 
 class LoopResult(NamedTuple):
-    """The sites that the loop ended with.
+    """Where the loop ended: its last feasible evaluation.
 
     Attributes:
-        sites: the last sites.
+        sites: the last sites that were evaluated.
+        cavities: the cavities of all entries under these sites.
+        log_normaliser: the sum of the chains' log-normalisers under these sites.
         steps: how many times the method was evaluated.
         distance: the estimate of the distance that was left at the last evaluation.
         damping: the damping in force at the end.
@@ -66,6 +68,8 @@ class LoopResult(NamedTuple):
     """
 
     sites: Sites
+    cavities: tuple[ScoreMoments, ...]
+    log_normaliser: Scalar
     steps: Int[Array, ""]
     distance: Scalar
     damping: Scalar
@@ -78,7 +82,8 @@ class _Accepted(NamedTuple):
     sites: Sites
     residual: Sites
     norm: Scalar
-    entries: tuple[ScoreMoments, ...]
+    cavities: tuple[ScoreMoments, ...]
+    log_normaliser: Scalar
 
 
 class _State(NamedTuple):
@@ -123,40 +128,53 @@ def run_to_fixed_point(
     def body(state: _State) -> _State:
         smoothed = problem.smooth(state.sites)
         proposal = method.propose(problem, state.sites, smoothed)
-        residual = jax.tree.map(jnp.subtract, proposal.sites, state.sites)
+        residual = jax.tree.map(jnp.subtract, proposal, state.sites)
         norm = jnp.sqrt(inner(residual, residual))
-        feasible = is_feasible(cavities_of(smoothed)) & is_feasible(proposal.entries)
-        evaluated = _Accepted(state.sites, residual, norm, proposal.entries)
-        state = _advance(state, evaluated, feasible & jnp.isfinite(norm))
+        cavities = cavities_of(smoothed)
+        evidence = sum(chain.log_normaliser for chain in smoothed)
+        feasible = is_feasible(cavities, state.sites) & jnp.isfinite(norm)
+        evaluated = _Accepted(state.sites, residual, norm, cavities, evidence)
+        state = _advance(state, evaluated, feasible)
         if report is not None:
             jax.debug.callback(report, state.steps, state.distance)
         return state
 
     end = lax.while_loop(proceed, body, _initial(method, problem, sites, settings))
     result = jnp.where(
-        end.failed,
+        end.failed | ~jnp.isfinite(end.accepted.norm),
         Result.DIVERGED,
         jnp.where(end.distance <= settings.tol, Result.CONVERGED, Result.MAX_STEPS),
     )
-    return LoopResult(end.sites, end.steps, end.distance, end.damping, result)
+    last = end.accepted
+    return LoopResult(
+        last.sites,
+        last.cavities,
+        last.log_normaliser,
+        end.steps,
+        end.distance,
+        end.damping,
+        result,
+    )
 
 
-def is_feasible(cavities: tuple[ScoreMoments, ...]) -> Bool[Array, ""]:
-    """Whether all cavities are proper distributions."""
-    proper = [
-        jnp.all(cavity.variance >= 0) & jnp.all(jnp.isfinite(cavity.mean)) for cavity in cavities
-    ]
-    return jnp.all(jnp.stack(proper))
+def is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array, ""]:
+    """Whether all cavities and marginals are proper distributions."""
+
+    def proper(cavity: ScoreMoments, site: Site) -> Bool[Array, ""]:
+        spread = (cavity.variance >= 0) & (1.0 + site.precision * cavity.variance > 0)
+        return jnp.all(spread & jnp.isfinite(cavity.mean))
+
+    return jnp.all(jnp.stack([proper(*pair) for pair in zip(cavities, sites, strict=True)]))
 
 
 def _initial(method: AbstractMethod, problem: Problem, sites: Sites, settings: Settings) -> _State:
     dtype = problem.data.coefficients.dtype
     infinite = jnp.asarray(jnp.inf, dtype)
     zeros = jax.tree.map(jnp.zeros_like, sites)
-    entries = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
+    cavities = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
     return _State(
         sites=sites,
-        accepted=_Accepted(zeros, zeros, infinite, entries),
+        accepted=_Accepted(zeros, zeros, infinite, cavities, infinite),
         history=empty_history(sites, settings.depth) if settings.depth else None,
         damping=jnp.asarray(method.damping, dtype),
         moves=jnp.full((_WINDOW,), jnp.inf, dtype),
@@ -180,8 +198,9 @@ def _advance(state: _State, evaluated: _Accepted, feasible: Bool[Array, ""]) -> 
     more = stalled | (~feasible & started)
     damping = jnp.where(more, 0.5 * (1.0 + state.damping), state.damping)
     grown = evaluated.norm > 2.0 * state.accepted.norm
-    history = _extend(state, evaluated, restart=stalled | grown | ~started | ~feasible)
-    moved = jnp.where(started, _largest_move(state.accepted.entries, evaluated.entries), jnp.inf)
+    restart = stalled | grown | ~started | ~feasible
+    history = _extend(state, evaluated, damping, restart)
+    moved = jnp.where(started, _largest_move(state.accepted, evaluated), jnp.inf)
     moves = jnp.where(feasible, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     return _State(
         sites=_where(
@@ -204,10 +223,10 @@ def _advance(state: _State, evaluated: _Accepted, feasible: Bool[Array, ""]) -> 
 
 
 def _next_sites(history: History | None, evaluated: _Accepted, damping: Scalar) -> Sites:
+    update = _plain_step(evaluated, damping)
     if history is None:
-        return _plain_step(evaluated, damping)
-    sites = accelerate(history, evaluated.sites, evaluated.residual, damping)
-    return _keep_positive(sites, evaluated)
+        return update
+    return _keep_positive(accelerate(history, update, evaluated.residual), evaluated)
 
 
 def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
@@ -218,13 +237,17 @@ def _plain_step(accepted: _Accepted, damping: Scalar) -> Sites:
     return jax.tree.map(lambda z, f: z + (1.0 - damping) * f, accepted.sites, accepted.residual)
 
 
-def _extend(state: _State, evaluated: _Accepted, restart: Bool[Array, ""]) -> History | None:
+def _extend(
+    state: _State, evaluated: _Accepted, damping: Scalar, restart: Bool[Array, ""]
+) -> History | None:
     """The history with the latest differences, or an empty one."""
     if state.history is None:
         return None
-    step = jax.tree.map(jnp.subtract, evaluated.sites, state.accepted.sites)
     change = jax.tree.map(jnp.subtract, evaluated.residual, state.accepted.residual)
-    history = remember(state.history, step, change)
+    update = jax.tree.map(
+        jnp.subtract, _plain_step(evaluated, damping), _plain_step(state.accepted, damping)
+    )
+    history = remember(state.history, update, change)
     return eqx.tree_at(lambda h: h.count, history, jnp.where(restart, 0, history.count))
 
 
@@ -240,7 +263,7 @@ def _keep_positive(sites: Sites, evaluated: _Accepted) -> Sites:
     return tuple(keep(*row) for row in rows)
 
 
-def _largest_move(before: tuple[ScoreMoments, ...], now: tuple[ScoreMoments, ...]) -> Scalar:
+def _largest_move(before: _Accepted, now: _Accepted) -> Scalar:
     """How far any marginal moved: means in standard deviations, variances relatively."""
 
     def largest(old: ScoreMoments, new: ScoreMoments) -> Scalar:
@@ -250,7 +273,10 @@ def _largest_move(before: tuple[ScoreMoments, ...], now: tuple[ScoreMoments, ...
         spread = jnp.square((new.variance - old.variance) * precision)
         return jnp.max(jnp.maximum(mean, spread))
 
-    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in zip(before, now, strict=True)])))
+    pairs = zip(
+        add_sites(before.cavities, before.sites), add_sites(now.cavities, now.sites), strict=True
+    )
+    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs])))
 
 
 def _distance_left(moves: Float[Array, " window"]) -> Scalar:

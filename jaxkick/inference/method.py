@@ -1,7 +1,6 @@
 """What an inference method is: a map from sites to better sites, and an evidence."""
 
 import abc
-from typing import NamedTuple
 
 import equinox as eqx
 
@@ -9,21 +8,7 @@ from jaxkick._typing import Scalar
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 from jaxkick.statespace.smoother import Smoothed
 
-__all__ = ["AbstractMethod", "Proposal", "check_damping"]
-
-
-class Proposal(NamedTuple):
-    """One evaluation of a method.
-
-    Attributes:
-        sites: the sites that the method wants next, undamped.
-        entries: posterior mean and variance of every entry under the sites it was given.
-        score: mean and variance of every observation's score, as its likelihood saw them.
-    """
-
-    sites: Sites
-    entries: tuple[ScoreMoments, ...]
-    score: ScoreMoments
+__all__ = ["AbstractMethod", "check_damping"]
 
 
 class AbstractMethod(eqx.Module):
@@ -34,7 +19,7 @@ class AbstractMethod(eqx.Module):
     @abc.abstractmethod
     def propose(
         self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Proposal:
+    ) -> Sites:
         """Evaluate the method once.
 
         Args:

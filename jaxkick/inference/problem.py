@@ -40,6 +40,9 @@ class Problem(eqx.Module):
         likelihood: the likelihood of the outcomes.
         data: the encoded observations.
         active: which observations count; the others have sites of zero.
+        slots: the position of every slot's entry, slot by slot: sums over slots are then sums
+            of whole arrays.
+        coefficients: the coefficient of every slot, slot by slot.
         entry_coefficients: the coefficient of every entry, in chain layout.
         entry_observations: the observation of every entry, in chain layout.
     """
@@ -48,6 +51,8 @@ class Problem(eqx.Module):
     likelihood: AbstractLikelihood
     data: Dataset
     active: Bool[Array, " N"] | None
+    slots: Int[Array, "P N"]
+    coefficients: Float[Array, "P N"]
     entry_coefficients: tuple[Float[Array, "C R"], ...]
     entry_observations: tuple[Int[Array, "C R"], ...]
 
@@ -64,19 +69,15 @@ class Problem(eqx.Module):
 
     def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
         """Mean and variance of every observation's score, from those of its entries."""
-        x = self.data.coefficients
-        # Without the barrier, entries are computed anew for every slot that reads them.
+        # The barrier: entries are computed once, not anew for every slot that reads them.
         means, variances = zip(*lax.optimization_barrier(entries), strict=True)
-        return ScoreMoments(
-            jnp.sum(x * self._gather(means), axis=1),
-            jnp.sum(x * x * self._gather(variances), axis=1),
-        )
-
-    def _gather(self, parts: tuple[Float[Array, "C R"], ...]) -> Float[Array, "N P"]:
-        """The value of every slot's entry; any value in an empty slot, of coefficient zero."""
-        flat = [part.ravel() for part in parts]
-        flat = flat[0] if len(flat) == 1 else jnp.concatenate(flat)
-        return jnp.take(flat, self.data.slots, mode="clip")
+        means, variances = _end_to_end(means), _end_to_end(variances)
+        mean, variance = 0.0, 0.0
+        for slots, x in zip(self.slots, self.coefficients, strict=True):
+            # An empty slot reads any entry, and has coefficient zero.
+            mean = mean + x * jnp.take(means, slots, mode="clip")
+            variance = variance + x * x * jnp.take(variances, slots, mode="clip")
+        return ScoreMoments(mean, variance)
 
     def update_entries(
         self,
@@ -96,7 +97,10 @@ class Problem(eqx.Module):
         Returns:
             The sites; zero for the observations that do not count.
         """
-        first, second = self.only_active(first), self.only_active(second)
+        # The barrier: derivatives are computed once, not anew for every entry that reads them.
+        first, second = lax.optimization_barrier(
+            (self.only_active(first), self.only_active(second))
+        )
 
         def update(moments: ScoreMoments, x: Array, observations: Array) -> Site:
             return rule(
@@ -112,6 +116,11 @@ class Problem(eqx.Module):
     def only_active(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
         """`values` with zeros for the observations that do not count."""
         return values if self.active is None else jnp.where(self.active, values, 0.0)
+
+
+def _end_to_end(parts: tuple[Float[Array, "C R"], ...]) -> Float[Array, " entries"]:
+    flat = [part.ravel() for part in parts]
+    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
 
 
 def cavities_of(smoothed: tuple[Smoothed, ...]) -> tuple[ScoreMoments, ...]:
@@ -160,6 +169,8 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
         likelihood=resolve(model.likelihood, dtype),
         data=data,
         active=active,
+        slots=data.slots.T,
+        coefficients=data.coefficients.T,
         entry_coefficients=tuple(
             jnp.take(coefficients, chain.source, mode="fill", fill_value=0.0)
             for chain in data.chains

@@ -14,9 +14,7 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
 from jaxkick.inference.loop import (
     LoopResult,
-    Result,
     Settings,
-    is_feasible,
     run_to_fixed_point,
 )
 from jaxkick.inference.method import AbstractMethod
@@ -29,7 +27,6 @@ from jaxkick.inference.problem import (
     make_problem,
 )
 from jaxkick.model import Model
-from jaxkick.statespace.smoother import States
 
 __all__ = ["Solution", "fixed_point", "solve"]
 
@@ -41,7 +38,6 @@ class Solution(NamedTuple):
     entries: tuple[ScoreMoments, ...]
     observations: ScoreMoments
     log_marginal_likelihood: Scalar
-    states: tuple[States, ...]
     steps: Int[Array, ""]
     distance: Scalar
     damping: Scalar
@@ -74,19 +70,16 @@ def solve(
     problem = make_problem(model, data, active)
     start = problem.no_sites() if start is None else start
     end = fixed_point(problem, method, start, settings, report)
-    smoothed = problem.smooth(end.sites, keep_states=True)
-    cavities = cavities_of(smoothed)
-    entries = add_sites(cavities, end.sites)
+    entries = add_sites(end.cavities, end.sites)
     return Solution(
         sites=end.sites,
         entries=entries,
         observations=problem.to_observations(entries),
-        log_marginal_likelihood=log_evidence(problem, method, end.sites, smoothed),
-        states=tuple(chain.states for chain in smoothed),
+        log_marginal_likelihood=log_evidence(problem, method, end),
         steps=end.steps,
         distance=end.distance,
         damping=end.damping,
-        result=jnp.where(is_feasible(cavities), end.result, Result.DIVERGED),
+        result=end.result,
     )
 
 
@@ -122,7 +115,11 @@ def _fixed_point_jvp(primals, tangents):
     end = fixed_point(*primals)
 
     def update(problem: Problem, sites: Sites) -> Sites:
-        return method.propose(problem, sites, problem.smooth(sites)).sites
+        return method.propose(problem, sites, problem.smooth(sites))
+
+    def read_off(problem: Problem, sites: Sites) -> tuple:
+        smoothed = problem.smooth(sites)
+        return cavities_of(smoothed), sum(chain.log_normaliser for chain in smoothed)
 
     _, moved = eqx.filter_jvp(lambda problem: update(problem, end.sites), (problem,), tangents[:1])
     _, along = jax.linearize(lambda sites: update(problem, sites), end.sites)
@@ -130,8 +127,11 @@ def _fixed_point_jvp(primals, tangents):
     def residual(sites: Sites) -> Sites:
         return jax.tree.map(jnp.subtract, sites, along(sites))
 
-    tangent = lax.custom_linear_solve(residual, moved, _krylov, transpose_solve=_krylov)
-    return end, LoopResult(tangent, None, None, None, None)
+    sites = lax.custom_linear_solve(residual, moved, _krylov, transpose_solve=_krylov)
+    _, (cavities, log_normaliser) = eqx.filter_jvp(
+        read_off, (problem, end.sites), (tangents[0], sites)
+    )
+    return end, LoopResult(sites, cavities, log_normaliser, None, None, None, None)
 
 
 def _krylov(matvec: Callable[[Sites], Sites], right: Sites) -> Sites:

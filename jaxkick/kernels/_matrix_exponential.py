@@ -30,7 +30,7 @@ def propagator(feedback: Float[Array, "K K"], gap: Scalar) -> Float[Array, "K K"
         gap: a length of time, not negative.
     """
     step, doublings = _short_step(feedback, gap)
-    change = _series(feedback, step)
+    change = _short_change(feedback, step)
 
     def double(change: Float[Array, "K K"]) -> Float[Array, "K K"]:
         return 2.0 * change + change @ change
@@ -54,7 +54,7 @@ def discretise(
     """
     step, doublings = _short_step(feedback, gap)
     identity = _identity_like(feedback)
-    change = _series(feedback, step)
+    change = _short_change(feedback, step)
     noise = _short_noise(feedback, noise_effect, noise_density, step)
 
     def double(carry):
@@ -98,27 +98,37 @@ def _short_step(feedback: Float[Array, "K K"], gap: Scalar) -> tuple[Scalar, Int
     return gap * jnp.ldexp(jnp.ones_like(gap), -doublings), doublings
 
 
-def _series(feedback: Float[Array, "K K"], step: Scalar) -> Float[Array, "K K"]:
-    """exp(F step) − I by its power series."""
-    identity = _identity_like(feedback)
-    short = feedback * step
-    total = identity
-    for k in range(_series_length(feedback), 1, -1):
-        total = identity + (short @ total) * (1.0 / k)
-    return short @ total
+def _series(
+    feedback: Float[Array, "K K"], start: Float[Array, "K D"], step: Scalar
+) -> Float[Array, "terms K D"]:
+    """The terms Fᵏ stepᵏ / k! `start` for k = 1, 2, … of exp(F step) `start`."""
+
+    def advance(term, k):
+        term = (feedback @ term) * (step / k)
+        return term, term
+
+    orders = jnp.arange(1.0, _series_length(feedback) + 1.0, dtype=feedback.dtype)
+    return lax.scan(advance, start, orders)[1]
 
 
-def _short_noise(feedback, noise_effect, noise_density, step) -> Float[Array, "K K"]:
+def _short_change(feedback: Float[Array, "K K"], step: Scalar) -> Float[Array, "K K"]:
+    """A − I over a short step."""
+    return jnp.sum(_series(feedback, _identity_like(feedback), step), axis=0)
+
+
+def _short_noise(
+    feedback: Float[Array, "K K"],
+    noise_effect: Float[Array, "K D"],
+    noise_density: Float[Array, "D D"],
+    step: Scalar,
+) -> Float[Array, "K K"]:
     """Q over a short step: Gauss–Legendre nodes with positive weights keep it positive."""
-    length, dtype = _series_length(feedback), feedback.dtype
-    terms = [noise_effect]
-    for k in range(1, length + 1):
-        terms.append((feedback @ terms[-1]) * (step * (1.0 / k)))
     nodes, weights = np.polynomial.legendre.leggauss(GAUSS_NODES)
-    powers = (0.5 * (nodes + 1.0))[:, None] ** np.arange(length + 1)
-    spread = jnp.einsum("gk,kad->gad", jnp.asarray(powers, dtype), jnp.stack(terms))
-    scaled = jnp.asarray(0.5 * weights, dtype)[:, None, None] * (spread @ noise_density) * step
-    noise = jnp.einsum("gad,gbd->ab", scaled, spread)
+    powers = (0.5 * (nodes + 1.0))[:, None] ** np.arange(1, _series_length(feedback) + 1)
+    terms = _series(feedback, noise_effect, step)
+    effects = noise_effect + jnp.einsum("gk,kad->gad", jnp.asarray(powers, step.dtype), terms)
+    shares = jnp.asarray(0.5 * weights, step.dtype) * step
+    noise = jnp.einsum("g,gad,de,gbe->ab", shares, effects, noise_density, effects)
     return 0.5 * (noise + noise.T)
 
 

@@ -33,7 +33,7 @@ def incomplete_gammas(x: Scalar, count: int) -> tuple[Scalar, ...]:
     """
     y = 2.0 * x
     terms = _poisson_terms(x, count)
-    limit = count / 2
+    limit = 0.6 * count
     small = jnp.minimum(y, limit)
     series = jnp.ones_like(y)
     for k in range(count + _series_length(count, limit, y.dtype), count, -1):
@@ -75,7 +75,7 @@ def fraction_of_turn(gap: Scalar, period: Scalar) -> Scalar:
 
 
 def harmonics(fraction: Scalar, count: int) -> tuple[list[Scalar], list[Scalar]]:
-    """cos and sin of 2π j `fraction` for j = 1, …, `count`, by repeated rotation."""
+    """Cosine and sine of 2π j `fraction` for j = 1, …, `count`, by repeated rotation."""
     angle = (2 * math.pi) * fraction
     cosine, sine = jnp.cos(angle), jnp.sin(angle)
     cosines, sines = [cosine], [sine]

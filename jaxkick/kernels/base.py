@@ -108,15 +108,19 @@ class AbstractStationary(AbstractKernel):
         """The covariance of two scores that lie `gap` ≥ 0 apart."""
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return self.stationary_cov()
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         return self.transition_over(interval.gap)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         return self.noise_cov_over(interval.gap)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         return self.covariance_over(jnp.abs(first.until(second)))
 
 
@@ -134,21 +138,27 @@ class AbstractDerived(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return self.definition().state_dim
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return self.definition().measurement()
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return self.definition().state_cov(instant)
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         return self.definition().transition(interval)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         return self.definition().noise_cov(interval)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         return self.definition().covariance(first, second)
 
 

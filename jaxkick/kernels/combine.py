@@ -35,21 +35,27 @@ class Sum(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return sum(term.state_dim for term in self.terms)
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return functools.reduce(stack_columns, [term.measurement() for term in self.terms])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return _diagonal_blocks([term.state_cov(instant) for term in self.terms])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         return _diagonal_blocks([term.transition(interval) for term in self.terms])
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         return _diagonal_blocks([term.noise_cov(interval) for term in self.terms])
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         values = [term.covariance(first, second) for term in self.terms]
         return functools.reduce(lambda a, b: a + b, values)
 
@@ -80,19 +86,24 @@ class Product(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return functools.reduce(lambda a, b: a * b, [factor.state_dim for factor in self.factors])
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return functools.reduce(kronecker, [factor.measurement() for factor in self.factors])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return functools.reduce(kronecker, [factor.state_cov(instant) for factor in self.factors])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         steps = [factor.transition(interval) for factor in self.factors]
         return functools.reduce(kronecker, steps)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         noise, carried = None, None
         for factor in self.factors:
             step, gained = factor.transition(interval), factor.noise_cov(interval)
@@ -106,6 +117,7 @@ class Product(AbstractKernel):
         return noise
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         values = [factor.covariance(first, second) for factor in self.factors]
         return functools.reduce(lambda a, b: a * b, values)
 
@@ -159,7 +171,8 @@ def _as_factor(item: AbstractKernel | ArrayLike) -> AbstractKernel:
     plain = isinstance(item, numbers.Real) or (isinstance(item, np.ndarray) and item.ndim == 0)
     if not plain or isinstance(item, bool):
         raise TypeError(
-            f"a kernel can be multiplied by another kernel or by a number, not by {_type_name(item)}."
+            "a kernel can be multiplied by another kernel or by a number, "
+            f"not by {_type_name(item)}."
         )
     if not 0.0 < float(item) < float("inf"):
         raise ValueError(f"a kernel can be scaled by a finite number above zero, not by {item}.")

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick._parameters import AbstractParameter, nonnegative, positive
 from jaxkick._smallmat import AbstractMatrix, column, identity, matrix, zeros
-from jaxkick._typing import Bool, Float, Int, Scalar
+from jaxkick._typing import Array, Bool, Int, Scalar
 from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.time import FIRST, Instant, Interval, Origin, as_origin
 
@@ -42,29 +42,35 @@ class PiecewiseConstant(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return 1
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return matrix([[self.variance.value]])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         same = self._together(interval.start, interval.end)
         return matrix([[same.astype(interval.gap.dtype)]])
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         same = self._together(interval.start, interval.end)
         return matrix([[jnp.where(same, 0.0, self.variance.value)]])
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         return jnp.where(self._together(first, second), self.variance.value, 0.0)
 
-    def _together(self, first: Instant, second: Instant) -> Bool[jnp.ndarray, ""]:
+    def _together(self, first: Instant, second: Instant) -> Bool[Array, ""]:
         return self._piece(first) == self._piece(second)
 
-    def _piece(self, instant: Instant) -> Int[jnp.ndarray, ""]:
+    def _piece(self, instant: Instant) -> Int[Array, ""]:
         """The number of boundaries that have passed."""
         return jnp.sum(instant.since(np.array(self.boundaries)) >= 0, dtype=jnp.int32)
 
@@ -81,21 +87,27 @@ class Wiener(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return 1
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         return matrix([[self._variance_after(instant.since(self.origin))]])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         return identity(1)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         return matrix([[self.variance.value * interval.beyond(self.origin)]])
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         earlier = jnp.minimum(first.since(self.origin), second.since(self.origin))
         return self._variance_after(earlier)
 
@@ -103,34 +115,54 @@ class Wiener(AbstractKernel):
         return self.variance.value * jnp.maximum(elapsed, 0.0) + self.origin_variance.value
 
 
-class Linear(AbstractKernel):
+class _AbstractLine(AbstractKernel):
+    """A straight line; its state is the value and the slope."""
+
+    origin: eqx.AbstractVar[Origin]
+
+    @property
+    def state_dim(self) -> int:
+        """The dimension K of the state."""
+        return 2
+
+    def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
+        return column([1.0, None])
+
+    def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
+        return matrix([[1.0, interval.gap], [None, 1.0]])
+
+    def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
+        return zeros(2, 2)
+
+    def _slope_cov(self, variance: Scalar, instant: Instant) -> AbstractMatrix:
+        """What a slope of this variance adds to the covariance of the state."""
+        elapsed = instant.since(self.origin)
+        cross = variance * elapsed
+        return matrix([[cross * elapsed, cross], [cross, variance]])
+
+    def _slope_covariance(self, variance: Scalar, first: Instant, second: Instant) -> Scalar:
+        return variance * (first.since(self.origin) * second.since(self.origin))
+
+
+class Linear(_AbstractLine):
     """A straight line through zero at its origin: k(t, u) = variance (t − origin)(u − origin)."""
 
     variance: AbstractParameter = eqx.field(converter=positive)
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
-    @property
-    def state_dim(self) -> int:
-        return 2
-
-    def measurement(self) -> AbstractMatrix:
-        return column([1.0, None])
-
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        return _line_cov(instant.since(self.origin), self.variance.value)
-
-    def transition(self, interval: Interval) -> AbstractMatrix:
-        return _line_transition(interval)
-
-    def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        return zeros(2, 2)
+        """The prior covariance P of the state at an instant."""
+        return self._slope_cov(self.variance.value, instant)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        product = first.since(self.origin) * second.since(self.origin)
-        return self.variance.value * product
+        """The covariance k(t, u) of the scores at two instants."""
+        return self._slope_covariance(self.variance.value, first, second)
 
 
-class Affine(AbstractKernel):
+class Affine(_AbstractLine):
     """A straight line with an offset at its origin.
 
     k(t, u) = offset_variance + slope_variance (t − origin)(u − origin).
@@ -140,33 +172,12 @@ class Affine(AbstractKernel):
     slope_variance: AbstractParameter = eqx.field(converter=positive)
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
-    @property
-    def state_dim(self) -> int:
-        return 2
-
-    def measurement(self) -> AbstractMatrix:
-        return column([1.0, None])
-
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        line = _line_cov(instant.since(self.origin), self.slope_variance.value)
-        return line + matrix([[self.offset_variance.value, None], [None, None]])
-
-    def transition(self, interval: Interval) -> AbstractMatrix:
-        return _line_transition(interval)
-
-    def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        return zeros(2, 2)
+        """The prior covariance P of the state at an instant."""
+        offset = matrix([[self.offset_variance.value, None], [None, None]])
+        return offset + self._slope_cov(self.slope_variance.value, instant)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        product = first.since(self.origin) * second.since(self.origin)
-        return self.offset_variance.value + self.slope_variance.value * product
-
-
-def _line_cov(elapsed: Scalar, variance: Float[jnp.ndarray, ""]) -> AbstractMatrix:
-    """The covariance of a line's value and slope."""
-    cross = variance * elapsed
-    return matrix([[cross * elapsed, cross], [cross, variance]])
-
-
-def _line_transition(interval: Interval) -> AbstractMatrix:
-    return matrix([[1.0, interval.gap], [None, 1.0]])
+        """The covariance k(t, u) of the scores at two instants."""
+        slope = self._slope_covariance(self.slope_variance.value, first, second)
+        return self.offset_variance.value + slope

@@ -37,27 +37,33 @@ class Cosine(AbstractStationary):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return 2
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0, None])
 
     def stationary_cov(self) -> AbstractMatrix:
+        """The covariance P of the state, the same at every instant."""
         return diagonal([self.variance.value] * 2)
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        """The transition A over a gap."""
         fraction = fraction_of_turn(gap, self.period.value)
         (cosine,), (sine,) = harmonics(fraction, 1)
         rotation = _rotation(cosine, sine)
         return rotation if self.lengthscale is None else rotation * jnp.exp(-self._normalised(gap))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        """The noise covariance Q over a gap."""
         if self.lengthscale is None:
             return zeros(2, 2)
         (lost,) = incomplete_gammas(self._normalised(gap), 1)
         return diagonal([self.variance.value * lost] * 2)
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         angle = (2 * math.pi) * fraction_of_turn(gap, self.period.value)
         swing = self.variance.value * jnp.cos(angle)
         return swing if self.lengthscale is None else swing * jnp.exp(-self._normalised(gap))
@@ -88,12 +94,15 @@ class Periodic(AbstractStationary):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return 2 * self.order + 1
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0] + [1.0, None] * self.order)
 
     def stationary_cov(self) -> AbstractMatrix:
+        """The covariance P of the state, the same at every instant."""
         bessels = scaled_bessels(1.0 / jnp.square(self.lengthscale.value), self.order)
         total = bessels[0] + 2.0 * jnp.sum(bessels[1:])
         weights = bessels * (self.variance.value / total)
@@ -101,6 +110,7 @@ class Periodic(AbstractStationary):
         return diagonal([weights[0], *swings])
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        """The transition A over a gap."""
         fraction = fraction_of_turn(gap, self.period.value)
         result = diagonal([1.0])
         for cosine, sine in zip(*harmonics(fraction, self.order), strict=True):
@@ -108,9 +118,11 @@ class Periodic(AbstractStationary):
         return result
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        """The noise covariance Q over a gap."""
         return zeros(self.state_dim, self.state_dim)
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         sine = jnp.sin(math.pi * fraction_of_turn(gap, self.period.value))
         return self.variance.value * jnp.exp(-2.0 * jnp.square(sine / self.lengthscale.value))
 

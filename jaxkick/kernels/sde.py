@@ -76,12 +76,15 @@ class StochasticDifferentialEquation(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return self.measurement_vector.value.shape[0]
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return self._matrix(self.measurement_vector.value[:, None])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
+        """The prior covariance P of the state at an instant."""
         if self.initial_covariance is None:
             return self._matrix(self._stationary())
         elapsed = jnp.maximum(instant.since(self.origin), 0.0)
@@ -89,14 +92,17 @@ class StochasticDifferentialEquation(AbstractKernel):
         return self._matrix(step @ self.initial_covariance.value @ step.T + gained).symmetric()
 
     def transition(self, interval: Interval) -> AbstractMatrix:
+        """The transition A over an interval."""
         return self._matrix(propagator(self.feedback.value, self._moving(interval)))
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
+        """The noise covariance Q over an interval."""
         return self._matrix(
             discretise(self.feedback.value, *self._noise(), self._moving(interval))[1]
         )
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
+        """The covariance k(t, u) of the scores at two instants."""
         return state_space_covariance(self, first, second)
 
     def _moving(self, interval: Interval) -> Scalar:
@@ -122,7 +128,7 @@ class StochasticDifferentialEquation(AbstractKernel):
         if len(shape) != 1 or shape[0] == 0:
             raise ValueError(f"`measurement_vector` must have the shape [K], not {list(shape)}.")
         (size,) = shape
-        noise = (np.shape(self.noise_effect.value) + (1,))[1]
+        noise = [*jnp.shape(self.noise_effect.value), 1, 1][1]
         allowed = {
             "feedback": [(size, size)],
             "noise_effect": [(size,), (size, noise)],

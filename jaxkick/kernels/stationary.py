@@ -23,21 +23,27 @@ class Constant(AbstractStationary):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return 1
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0])
 
     def stationary_cov(self) -> AbstractMatrix:
+        """The covariance P of the state, the same at every instant."""
         return matrix([[self.variance.value]])
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        """The transition A over a gap."""
         return identity(1)
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        """The noise covariance Q over a gap."""
         return zeros(1, 1)
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         return self.variance.value
 
 
@@ -57,15 +63,19 @@ class _AbstractMatern(AbstractStationary):
 
     @property
     def state_dim(self) -> int:
+        """The dimension K of the state."""
         return self.smoothness + 1
 
     def measurement(self) -> AbstractMatrix:
+        """The column h that reads the score off the state."""
         return column([1.0] + [None] * self.smoothness)
 
     def stationary_cov(self) -> AbstractMatrix:
+        """The covariance P of the state, the same at every instant."""
         return matrix(_matern_weights(self.smoothness)) * self.variance.value
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
+        """The transition A over a gap."""
         x = self._normalised(gap)
         terms = [jnp.exp(-x)]
         for k in range(1, self.state_dim):
@@ -74,6 +84,7 @@ class _AbstractMatern(AbstractStationary):
         return matrix([[terms[j - i] if j >= i else None for j in size] for i in size])
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
+        """The noise covariance Q over a gap."""
         size, top = range(self.state_dim), 2 * self.smoothness
         gammas = incomplete_gammas(self._normalised(gap), top + 1)
         parts = [gamma * self.variance.value for gamma in gammas]
@@ -94,6 +105,7 @@ class Matern12(_AbstractMatern):
     smoothness = 0
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         return self.variance.value * jnp.exp(-self._normalised(gap))
 
 
@@ -106,6 +118,7 @@ class Matern32(_AbstractMatern):
     smoothness = 1
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         x = self._normalised(gap)
         return self.variance.value * (1.0 + x) * jnp.exp(-x)
 
@@ -119,6 +132,7 @@ class Matern52(_AbstractMatern):
     smoothness = 2
 
     def covariance_over(self, gap: Scalar) -> Scalar:
+        """The covariance of two scores that lie `gap` apart."""
         x = self._normalised(gap)
         return self.variance.value * (1.0 + x + jnp.square(x) / 3.0) * jnp.exp(-x)
 

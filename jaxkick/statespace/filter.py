@@ -7,11 +7,13 @@ the true state. Chains whose rows all begin with a feature skip both.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.flatten_util import ravel_pytree
 
 from jaxkick._smallmat import AbstractMatrix, conditioned, dot
 from jaxkick._typing import Array, Float, Scalar
@@ -27,7 +29,9 @@ from jaxkick.statespace.step import (
     update,
 )
 
-__all__ = ["Filtered", "filter_chain", "moments_of"]
+__all__ = ["Filtered", "filter_chain", "moments_of", "scan_packed"]
+
+Tree = TypeVar("Tree")
 
 
 class Filtered(NamedTuple):
@@ -164,5 +168,22 @@ def _combine(model: StepModel, summaries: _Summary) -> State:
         P_out = (summary.Phi @ P @ summary.Phi.T + summary.P).symmetric()
         return State(m_out, P_out), state
 
-    _, incoming = lax.scan(step, model.origin(), summaries)
-    return incoming
+    return scan_packed(step, model.origin(), summaries)
+
+
+def scan_packed(step: Callable, start: Tree, rows: Tree, reverse: bool = False) -> Tree:
+    """A scan over rows whose carry is one array, and that returns what `step` emits.
+
+    Every scalar of a carry costs a program of its own at every step; for the few numbers of a
+    row's summary that would be most of the time.
+    """
+    packed, unpack = ravel_pytree(start)
+    inputs = jax.vmap(lambda row: ravel_pytree(row)[0])(rows)
+    _, unpack_row = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], rows))
+
+    def packed_step(carry, row):
+        state, emitted = step(unpack(carry), unpack_row(row))
+        return ravel_pytree(state)[0], ravel_pytree(emitted)[0]
+
+    _, emitted = lax.scan(packed_step, packed, inputs, reverse=reverse)
+    return jax.vmap(unpack)(emitted)

@@ -20,7 +20,7 @@ from jax import lax
 from jaxkick._smallmat import AbstractMatrix, dot
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.statespace.chain import Chain
-from jaxkick.statespace.filter import filter_chain, moments_of
+from jaxkick.statespace.filter import filter_chain, moments_of, scan_packed
 from jaxkick.statespace.step import (
     Adjoint,
     Moment,
@@ -66,14 +66,12 @@ class States(NamedTuple):
 class _Later(NamedTuple):
     """What later steps say of a score: p = φᵀ r and q = φᵀ N φ after the step's own site.
 
-    `reach` is how an adjoint that comes in at the end of the row adds to both. `outgoing`
-    is the adjoint of the step's predicted state, where states are kept.
+    `reach` is how an adjoint that comes in at the end of the row adds to both.
     """
 
     p: Scalar
     q: Scalar
     reach: AbstractMatrix | None
-    outgoing: "_Outgoing | None"
 
 
 class _Outgoing(NamedTuple):
@@ -107,17 +105,19 @@ def smooth_chain(
     rows = jax.vmap(
         functools.partial(_run_back, model, chain.linked, keep_states),
         in_axes=(0, 1, 1, 1, 1),
-        out_axes=(1, 0),
+        out_axes=(1, 1, 0),
     )
-    later, first = rows(after, moments, sites, filtered.mu, filtered.phi)
-    incoming = _combine_backwards(model, first) if chain.linked else None
-    mean, variance = _over_entries(functools.partial(_cavity, model.h))(
-        incoming, later, sites, filtered.mu, filtered.phi
-    )
+    found, outgoing, first = rows(after, moments, sites, filtered.mu, filtered.phi)
+    incoming = None
+    if chain.linked:
+        incoming = _combine_backwards(model, first)
+        found = _over_entries(functools.partial(_cavity, model.h))(
+            incoming, found, sites, filtered.mu, filtered.phi
+        )
     states = None
     if keep_states:
-        states = States(filtered.state, _over_entries(_resolve)(incoming, later.outgoing))
-    return Smoothed(mean, variance, filtered.log_normaliser, states)
+        states = States(filtered.state, _over_entries(_resolve)(incoming, outgoing))
+    return Smoothed(*found, filtered.log_normaliser, states)
 
 
 def _over_entries(function: Callable) -> Callable:
@@ -140,10 +140,13 @@ def _run_back(
     sites: Site,
     mu: Float[Array, " C"],
     phi: AbstractMatrix,
-) -> tuple[_Later, _Outgoing]:
+) -> tuple[_Later | tuple[Scalar, Scalar], _Outgoing | None, _Outgoing]:
     """The backward pass over one row as if nothing followed it.
 
-    If the chain is `linked`, also how an adjoint that does follow reaches every step.
+    Returns:
+        The cavities; if the chain is `linked`, what they are made of, and how an adjoint that
+        does follow reaches every step. The adjoints of all steps, if states are kept. That of
+        the first step.
     """
     h = model.h
 
@@ -161,11 +164,15 @@ def _run_back(
             Psi = closed_loop(Psi, h, phi, site.precision * move.s)
         outgoing = _Outgoing(Psi, *absorb(Adjoint(r, N), h, phi, site, move))
         kept = outgoing._replace(D=outgoing.D.packed()) if keep_states else None
-        return (outgoing, moment), _Later(dot(phi, r), dot(phi, N @ phi), reach, kept)
+        found = _Later(dot(phi, r), dot(phi, N @ phi), reach)
+        if not linked:
+            found = _cavity(h, None, found, site, mu, phi)
+        return (outgoing, moment), (found, kept)
 
     start = _Outgoing(model.identity() if linked else None, *model.no_information())
-    (first, _), later = lax.scan(step, (start, after), (moments, sites, mu, phi), reverse=True)
-    return later, first
+    inputs = (moments, sites, mu, phi)
+    (first, _), (found, kept) = lax.scan(step, (start, after), inputs, reverse=True)
+    return found, kept, first
 
 
 def _combine_backwards(model: StepModel, rows: _Outgoing) -> Adjoint:
@@ -174,8 +181,7 @@ def _combine_backwards(model: StepModel, rows: _Outgoing) -> Adjoint:
     def step(incoming, row):
         return _add_incoming(incoming, row), incoming
 
-    _, incoming = lax.scan(step, model.no_information(), rows, reverse=True)
-    return incoming
+    return scan_packed(step, model.no_information(), rows, reverse=True)
 
 
 def _resolve(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:

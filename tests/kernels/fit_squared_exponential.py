@@ -85,7 +85,11 @@ class Fit:
             )
             trial = point + programme.x[:-1] if programme.x is not None else point
             if self.largest(trial) < best:
-                point, best, radius = self.pack(*self.unpack(trial)), self.largest(trial), 2 * radius
+                point, best, radius = (
+                    self.pack(*self.unpack(trial)),
+                    self.largest(trial),
+                    2 * radius,
+                )
             else:
                 radius /= 4
             if radius < 1e-12:

@@ -1,0 +1,165 @@
+"""Properties that every kernel has, and every sum and product of kernels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from equinox import combine, filter_jit, is_inexact_array, partition
+
+from jaxkick._parameters import resolve
+from tests.kernels.zoo import CASES, IDS, evaluate, outputs
+
+GAPS = np.array([0.0, 1e-9, 1e-6, 1e-3, 0.03, 0.4, 1.3, 3.0, 11.0, 40.0, 1e3, 1e6, 1e9])
+MODERATE = (GAPS > 1e-4) & (GAPS < 20.0)
+# Batches of one length, so that each kernel is compiled once for all the properties.
+STARTS = np.full(len(GAPS), 0.7)
+FIRST_HALF = np.array([0.0, 1e-9, 1e-4, 0.2, 0.9, 3.0, 17.0, 0.0, 1.0, 2.5, 0.1, 1e4, 1e9])
+SECOND_HALF = np.array([0.0, 1e-9, 1e-2, 0.5, 0.4, 1e-6, 30.0, 1.0, 0.0, 2.5, 9.0, 1e-3, 1e9])
+
+every_kernel = pytest.mark.parametrize("case", CASES, ids=IDS)
+
+
+def close(actual, expected, tolerance, scale=1e-300):
+    error = np.max(np.abs(actual - expected))
+    assert error <= tolerance * max(np.max(np.abs(expected)), scale), error
+
+
+def van_loan(drift, diffusion, gap):
+    """The transition and the noise covariance by one matrix exponential of a short step.
+
+    The fraction of matrices loses digits over long steps, so these are put together.
+    """
+    size, doublings = len(drift), max(0, int(np.ceil(np.log2(np.abs(drift).sum() * gap + 1e-9))))
+    block = np.block([[-drift, diffusion], [np.zeros((size, size)), drift.T]])
+    exponential = scipy.linalg.expm(block * gap / 2**doublings)
+    transition = exponential[size:, size:].T
+    noise = transition @ exponential[:size, size:]
+    for _ in range(doublings):
+        noise = noise + transition @ noise @ transition.T
+        transition = transition @ transition
+    return transition, noise
+
+
+@every_kernel
+def test_transition_and_noise_are_those_of_the_matrix_exponential(case):
+    if case.drift is None:
+        pytest.skip("has no equation with constant coefficients")
+    values = evaluate(case.kernel, STARTS, GAPS)
+    for index in np.flatnonzero(MODERATE):
+        transition, noise = van_loan(case.drift, case.diffusion, GAPS[index])
+        close(values["A"][index], transition, 1e-12)
+        close(values["Q"][index], noise, 1e-12)
+
+
+@every_kernel
+def test_dense_covariance_is_that_of_the_state_space(case):
+    for start in (STARTS, 0 * STARTS, STARTS + 1.1):
+        values = evaluate(case.kernel, start, np.minimum(GAPS, 1e4))
+        step = np.einsum("ni,nij,njk,nk->n", values["h"], values["A"], values["P_start"], values["h"])
+        close(values["k_state"], step, 1e-12)
+        scale = np.max(np.abs(values["P_end"]))
+        error = np.abs(values["k"] - values["k_state"])
+        assert np.all(error <= case.tolerance + 1e-12 * scale)
+
+
+@every_kernel
+def test_two_steps_make_one(case):
+    first = evaluate(case.kernel, STARTS, FIRST_HALF)
+    second = evaluate(case.kernel, STARTS + FIRST_HALF, SECOND_HALF)
+    both = evaluate(case.kernel, STARTS, FIRST_HALF + SECOND_HALF)
+    noise = second["A"] @ first["Q"] @ second["A"].swapaxes(1, 2) + second["Q"]
+    end = both["A"] @ both["P_start"] @ both["A"].swapaxes(1, 2) + both["Q"]
+    for index, length in enumerate(FIRST_HALF + SECOND_HALF):
+        # The angle of an undamped oscillation is known to the rounding of the time itself.
+        tolerance = 1e-11 * max(1.0, length)
+        close(second["A"][index] @ first["A"][index], both["A"][index], tolerance)
+        close(noise[index], both["Q"][index], tolerance, 1e-12)
+        close(end[index], both["P_end"][index], tolerance)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_covariances_are_positive_semidefinite(case, dtype):
+    values = evaluate(resolve(case.kernel, jnp.dtype(dtype)), STARTS, GAPS, dtype)
+    for name in ("Q", "P_start", "P_end"):
+        covariances = values[name].astype(np.float64)
+        assert values[name].dtype == dtype
+        assert np.all(np.isfinite(covariances))
+        assert np.array_equal(covariances, covariances.swapaxes(1, 2))
+        smallest = np.linalg.eigvalsh(covariances)[:, 0]
+        largest = np.max(np.abs(covariances), axis=(1, 2))
+        assert np.all(smallest >= -20 * np.finfo(dtype).eps * largest)
+
+
+@every_kernel
+def test_single_precision_agrees_with_double(case):
+    single = evaluate(resolve(case.kernel, jnp.dtype(np.float32)), STARTS, GAPS, np.float32)
+    double = evaluate(case.kernel, STARTS, GAPS)
+    for name in ("A", "Q", "P_start"):
+        for index in np.flatnonzero(GAPS < 20.0):
+            close(single[name][index], double[name][index], 2e-5, 1e-35)
+
+
+@every_kernel
+def test_gradients_are_finite_and_those_of_central_differences(case):
+    parameters, rest = partition(case.kernel, is_inexact_array)
+    sizes = {"h": 0, "A": 0, "Q": 0, "P_start": 0, "P_end": 0, "k": 0}
+    random = np.random.default_rng(3)
+    probe = outputs(case.kernel, 0.7, jnp.asarray(1.0))
+    weights = {name: random.normal(size=probe[name].shape) for name in sizes}
+
+    def total(values):
+        return sum(jnp.sum(jnp.asarray(weights[name]) * values[name]) for name in sizes)
+
+    @filter_jit
+    def gradient(parameters, gaps):
+        def value(parameters, gap):
+            return total(outputs(combine(parameters, rest), jnp.asarray(0.7), gap))
+
+        return jax.vmap(jax.grad(value), in_axes=(None, 0))(parameters, gaps)
+
+    def values_at(parameters):
+        values = evaluate(combine(parameters, rest), STARTS, GAPS)
+        return np.array([total({n: values[n][i] for n in sizes}) for i in range(len(GAPS))])
+
+    found, structure = jax.tree.flatten(gradient(parameters, jnp.asarray(GAPS)))
+    leaves = jax.tree.leaves(parameters)
+    for position, (leaf, slope) in enumerate(zip(leaves, found, strict=True)):
+        slope = np.asarray(slope)
+        assert np.all(np.isfinite(slope))
+        direction, step = random.normal(size=leaf.shape), 1e-5
+
+        def moved(sign, position=position, leaf=leaf, direction=direction, step=step):
+            shifted = [*leaves]
+            shifted[position] = leaf + sign * step * jnp.asarray(direction)
+            return values_at(jax.tree.unflatten(structure, shifted))
+
+        expected = (moved(+1) - moved(-1)) / (2 * step)
+        along = slope.reshape(len(GAPS), -1) @ direction.reshape(-1)
+        if np.any(expected):
+            scale = np.abs(values_at(parameters)) + np.abs(expected)
+            assert np.all(np.abs(along - expected)[MODERATE] <= 1e-7 * scale[MODERATE])
+
+
+@every_kernel
+def test_single_precision_gradients_are_finite(case):
+    kernel = resolve(case.kernel, jnp.dtype(np.float32))
+    parameters, rest = partition(kernel, is_inexact_array)
+
+    def value(parameters, gap):
+        values = outputs(combine(parameters, rest), jnp.asarray(0.7, jnp.float32), gap)
+        return sum(jnp.sum(values[name]) for name in ("A", "Q", "P_start", "k"))
+
+    slopes = jax.jit(jax.vmap(jax.grad(value), in_axes=(None, 0)))(
+        parameters, jnp.asarray(GAPS, jnp.float32)
+    )
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slopes))
+
+
+@every_kernel
+def test_state_dim_is_that_of_the_matrices(case):
+    values = outputs(case.kernel, 0.7, jnp.asarray(1.0))
+    size = case.kernel.state_dim
+    assert values["h"].shape == (size,)
+    assert values["A"].shape == values["Q"].shape == values["P_start"].shape == (size, size)
