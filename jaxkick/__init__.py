@@ -9,9 +9,10 @@ Time-Dynamics", KDD 2019.
 """
 
 from jaxkick import kernels, likelihoods
-from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real
+from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
 from jaxkick.dataset import Dataset
 from jaxkick.inference import ExpectationPropagation, Result, ReverseKL
+from jaxkick.learning import History, learn, suggest_model
 from jaxkick.model import Model
 from jaxkick.posterior import (
     InferenceError,
@@ -29,6 +30,7 @@ __all__ = [
     "Dataset",
     "ExpectationPropagation",
     "Fixed",
+    "History",
     "InferenceError",
     "Model",
     "Ordered",
@@ -39,8 +41,11 @@ __all__ = [
     "Result",
     "ReverseKL",
     "Scores",
+    "Tied",
     "infer",
     "kernels",
+    "learn",
     "likelihoods",
     "log_marginal_likelihood",
+    "suggest_model",
 ]

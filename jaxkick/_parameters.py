@@ -6,6 +6,7 @@ pytrees keeps variances positive and cut points ordered without knowing of them.
 """
 
 import abc
+from collections.abc import Callable
 from typing import TypeVar
 
 import equinox as eqx
@@ -23,6 +24,7 @@ __all__ = [
     "Ordered",
     "Positive",
     "Real",
+    "Tied",
     "nonnegative",
     "ordered",
     "positive",
@@ -139,6 +141,49 @@ class Ordered(AbstractParameter):
         return jnp.concatenate([self.first[None], self.first + steps])
 
 
+class Tied(AbstractParameter):
+    """A parameter that `learn` keeps equal to all others of its name.
+
+    The name says what is tied, not where it stands, so that ties survive any change of the
+    tree around them: `Matern12(1.0, Tied("pace", 3.0)) + Matern32(0.1, Tied("pace", 3.0))`.
+
+    Attributes:
+        name: what ties it to others.
+        parameter: the parameter, with the constraint of the field that it stands in.
+    """
+
+    name: str = eqx.field(static=True)
+    parameter: AbstractParameter
+
+    def __init__(self, name: str, value: ArrayLike | AbstractParameter):
+        """Tie a parameter to others of the same name.
+
+        Args:
+            name: the name that all of them share.
+            value: a number or array, constrained as the field that it is given to asks, or a
+                parameter with a constraint of its own.
+        """
+        self.name = name
+        self.parameter = value if isinstance(value, AbstractParameter) else _Unplaced(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.parameter.value
+
+
+class _Unplaced(AbstractParameter):
+    """A number whose constraint is known once it stands in a field."""
+
+    raw: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        self.raw = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.raw
+
+
 class _Resolved(AbstractParameter):
     """A parameter whose value has been computed; gradients pass."""
 
@@ -151,26 +196,36 @@ class _Resolved(AbstractParameter):
 
 def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: numbers become `Positive`, parameters stay."""
-    return value if isinstance(value, AbstractParameter) else Positive(value)
+    return _converted(value, Positive)
 
 
 def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: as `positive`, but a known zero becomes `Fixed`."""
-    if not isinstance(value, (AbstractParameter, jax.core.Tracer)) and np.all(
-        np.asarray(value) == 0
-    ):
-        return Fixed(value)
-    return positive(value)
+
+    def constrain(number: ArrayLike) -> AbstractParameter:
+        traced = isinstance(number, jax.core.Tracer)
+        zero = not traced and bool(np.all(np.asarray(number) == 0))
+        return Fixed(number) if zero else Positive(number)
+
+    return _converted(value, constrain)
 
 
 def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: numbers become `Real`, parameters stay."""
-    return value if isinstance(value, AbstractParameter) else Real(value)
+    return _converted(value, Real)
 
 
 def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: sequences become `Ordered`, parameters stay."""
-    return value if isinstance(value, AbstractParameter) else Ordered(value)
+    return _converted(value, Ordered)
+
+
+def _converted(
+    value: ArrayLike | AbstractParameter, constrain: Callable[[ArrayLike], AbstractParameter]
+) -> AbstractParameter:
+    if isinstance(value, Tied) and isinstance(value.parameter, _Unplaced):
+        return Tied(value.name, constrain(value.parameter.raw))
+    return value if isinstance(value, AbstractParameter) else constrain(value)
 
 
 def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
@@ -211,9 +266,9 @@ def _is_known(value: object) -> bool:
 
 def _as_float(value: ArrayLike) -> Float[Array, "..."]:
     array = jnp.asarray(value)
-    if jnp.issubdtype(array.dtype, jnp.floating):
-        return array
-    return array.astype(jnp.result_type(float))
+    floating = jnp.issubdtype(array.dtype, jnp.floating)
+    # A Python number would stay weakly typed, and the first step of learning would recompile.
+    return array.astype(array.dtype if floating else jnp.result_type(float))
 
 
 def _require(value: ArrayLike, holds, remedy: str) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "frobenius",
     "identity",
     "kronecker",
+    "lower_toeplitz",
     "matrix",
     "select",
     "semidefinite_factor",
@@ -195,13 +196,26 @@ def column(entries: Sequence[Entry]) -> Unrolled:
 
 def identity(size: int) -> Unrolled:
     """The identity matrix."""
-    return diagonal([1.0] * size)
+    return Unrolled([[1.0 if i == j else None for j in range(size)] for i in range(size)])
 
 
-def diagonal(entries: Sequence[Entry]) -> Unrolled:
+def diagonal(entries: Sequence[Entry]) -> AbstractMatrix:
     """A diagonal matrix."""
     size = range(len(entries))
+    if len(entries) > MAX_UNROLLED and not _is_structural(column(entries)):
+        return Dense(jnp.diag(column(entries).to_array()[:, 0]))
     return Unrolled([[entries[i] if i == j else None for j in size] for i in size])
+
+
+def lower_toeplitz(entries: Sequence[Scalar]) -> AbstractMatrix:
+    """The lower triangular matrix with `entries` by their distance below the diagonal."""
+    count = len(entries)
+    if count > MAX_UNROLLED:
+        line = jnp.stack(entries)[::-1]
+        line = jnp.concatenate([line, jnp.zeros_like(line)])
+        return Dense(jnp.stack([line[count - 1 - i : 2 * count - 1 - i] for i in range(count)]))
+    size = range(count)
+    return Unrolled([[entries[i - j] if i >= j else None for j in size] for i in size])
 
 
 def zeros(rows: int, columns: int) -> Unrolled:

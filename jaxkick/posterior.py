@@ -18,7 +18,7 @@ from jaxkick.dataset.query import read_query
 from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.loop import Result, Settings
 from jaxkick.inference.method import AbstractMethod
-from jaxkick.inference.problem import ScoreMoments, Sites
+from jaxkick.inference.problem import ScoreMoments, Sites, make_problem
 from jaxkick.inference.solve import solve
 from jaxkick.model import Model
 from jaxkick.prediction import Prediction, predict_scores
@@ -58,7 +58,6 @@ class Posterior(eqx.Module):
             the order of the user's rows; predictions where an observation was not active.
         log_marginal_likelihood: the logarithm of the evidence (EP), or a lower bound of it
             (reverse KL).
-        states: what prediction at other times needs, chain by chain.
         steps: how many times the method was evaluated.
         distance: estimate of how far the marginals still were from the fixed point, as the
             largest over all entries, in posterior standard deviations.
@@ -73,7 +72,6 @@ class Posterior(eqx.Module):
     entries: tuple[ScoreMoments, ...]
     observations: ScoreMoments
     log_marginal_likelihood: Scalar
-    states: tuple[States, ...]
     steps: Int[Array, ""]
     distance: Scalar
     damping: Scalar
@@ -83,6 +81,17 @@ class Posterior(eqx.Module):
     def converged(self) -> bool:
         """Whether inference ended at its fixed point, to the tolerance asked for."""
         return Result(int(self.result)) is Result.CONVERGED
+
+    @property
+    def states(self) -> tuple[States, ...]:
+        """What prediction at other times needs, chain by chain; computed when first asked for."""
+        kept = self.__dict__.get(_STATES)
+        if kept is None:
+            kept = _keep_states(self.model, _without_index(self.data), self.sites)
+            if _is_known(jax.tree.leaves(kept)[0]):
+                # A cache beside the fields: copies of the posterior start without it.
+                object.__setattr__(self, _STATES, kept)
+        return kept
 
     def scores(self, name: Hashable, times: Any = None) -> Scores:
         """The score of a feature over time.
@@ -209,14 +218,14 @@ def infer(
         InferenceError: if the fixed point was not reached and `throw` holds.
     """
     method = ExpectationPropagation() if method is None else method
-    active = _read_active(active, data)
-    _check_outcomes(model, data, active)
+    active = read_active(active, data)
+    check_outcomes(model, data, active)
     dtype = data.coefficients.dtype
     settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32), acceleration)
     compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
     solution = _solve(
         model,
-        dataclasses.replace(data, index=None),
+        _without_index(data),
         compiled,
         _read_start(start, data),
         active,
@@ -255,8 +264,21 @@ def log_marginal_likelihood(
 
 _solve = eqx.filter_jit(solve)
 
+_STATES = "_kept_states"
 
-def _read_active(active: ArrayLike | None, data: Dataset) -> Array | None:
+
+@eqx.filter_jit
+def _keep_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...]:
+    smoothed = make_problem(model, data).smooth(sites, keep_states=True)
+    return tuple(chain.states for chain in smoothed)
+
+
+def _without_index(data: Dataset) -> Dataset:
+    """The arrays alone, so that compiled programs serve all data of one shape."""
+    return dataclasses.replace(data, index=None)
+
+
+def read_active(active: ArrayLike | None, data: Dataset) -> Array | None:
     if active is None:
         return None
     active = jnp.asarray(active)
@@ -281,7 +303,7 @@ def _read_start(start: Posterior | Sites | None, data: Dataset) -> Sites | None:
     return jax.tree.map(lambda leaf: leaf.astype(data.coefficients.dtype), sites)
 
 
-def _check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
+def check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
     """Refuse outcomes that the likelihood cannot explain, where the host can see them."""
     if not _is_known(data.outcome) or not (active is None or _is_known(active)):
         return

@@ -95,7 +95,7 @@ class Precision(NamedTuple):
     @classmethod
     def of(cls, dtype: jnp.dtype) -> "Precision":
         """The precision that suits `dtype`."""
-        return cls(7.1, 25.0, 96) if dtype == jnp.float64 else cls(5.2, 13.5, 56)
+        return cls(7.1, 26.5, 96) if dtype == jnp.float64 else cls(5.2, 13.5, 56)
 
 
 def choose_grid(

@@ -70,7 +70,7 @@ def accelerate(history: History, update: Tree, residual: Tree) -> Tree:
         The next iterate.
     """
     depth = history.gram.shape[0]
-    filled = jnp.arange(depth) < history.count
+    filled = jnp.arange(depth, dtype=history.count.dtype) < history.count
     scale = jnp.where(filled, jax.lax.rsqrt(jnp.maximum(jnp.diag(history.gram), 1e-30)), 0.0)
     gram = history.gram * scale[:, None] * scale[None, :]
     gram = gram + jnp.diag(jnp.where(filled, _RIDGE, 1.0))

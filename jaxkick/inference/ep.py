@@ -36,14 +36,15 @@ class ExpectationPropagation(AbstractMethod):
         """Refuse a damping that would never move."""
         check_damping(self.damping)
 
-    def propose(
-        self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
+        """Match the moments of every observation against its cavity."""
         cavities = cavities_of(smoothed)
         _, first, second = self._log_partition(problem, problem.to_observations(cavities))
         return problem.update_entries(_match_moments, cavities, first, second)
 
-    def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
         """Sum of the log-partition functions of the observations."""
         value, _, _ = self._log_partition(problem, problem.to_observations(cavities))
         return jnp.sum(problem.only_active(value))

@@ -89,9 +89,7 @@ def _dynamics_slopes(step: StepModel, chain: Chain, states: States) -> _Slopes:
         return _Slopes(excess * 0.5, r @ past.m.T + excess @ A @ past.P.symmetric())
 
     moments = moments_of(chain)
-    return _over_entries(slopes)(
-        _previous(states.past), _previous(moments), moments, states.future
-    )
+    return _over_entries(slopes)(_previous(states.past), _previous(moments), moments, states.future)
 
 
 def _along_slopes(step: StepModel, chain: Chain, slopes: _Slopes) -> Scalar:

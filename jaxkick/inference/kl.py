@@ -37,14 +37,15 @@ class ReverseKL(AbstractMethod):
         """Refuse a damping that would never move."""
         check_damping(self.damping)
 
-    def propose(
-        self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
+        """One natural-gradient step of length one."""
         entries = add_sites(cavities_of(smoothed), sites)
         _, first, second = self._expectation(problem, problem.to_observations(entries))
         return problem.update_entries(_natural_gradient, entries, first, second)
 
-    def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
         """Sum of the expected log-likelihoods of the observations."""
         score = problem.to_observations(add_sites(cavities, sites))
         value, _, _ = self._expectation(problem, score)

@@ -21,7 +21,15 @@ from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, cavities_of
 from jaxkick.statespace.step import Site
 
-__all__ = ["LoopResult", "Result", "Settings", "run_to_fixed_point"]
+__all__ = [
+    "LoopResult",
+    "LoopState",
+    "Result",
+    "Settings",
+    "advance",
+    "begin",
+    "run_to_fixed_point",
+]
 
 _WINDOW = 5
 _BEST_RATE, _WORST_RATE = 0.9, 0.99
@@ -86,7 +94,9 @@ class _Accepted(NamedTuple):
     log_normaliser: Scalar
 
 
-class _State(NamedTuple):
+class LoopState(NamedTuple):
+    """Everything that one step hands to the next."""
+
     sites: Sites
     accepted: _Accepted
     history: History | None
@@ -122,24 +132,16 @@ def run_to_fixed_point(
         The last sites and how the loop ended.
     """
 
-    def proceed(state: _State) -> Bool[Array, ""]:
+    def proceed(state: LoopState) -> Bool[Array, ""]:
         return ~state.failed & (state.distance > settings.tol) & (state.steps < settings.max_steps)
 
-    def body(state: _State) -> _State:
-        smoothed = problem.smooth(state.sites)
-        proposal = method.propose(problem, state.sites, smoothed)
-        residual = jax.tree.map(jnp.subtract, proposal, state.sites)
-        norm = jnp.sqrt(inner(residual, residual))
-        cavities = cavities_of(smoothed)
-        evidence = sum(chain.log_normaliser for chain in smoothed)
-        feasible = is_feasible(cavities, state.sites) & jnp.isfinite(norm)
-        evaluated = _Accepted(state.sites, residual, norm, cavities, evidence)
-        state = _advance(state, evaluated, feasible)
+    def body(state: LoopState) -> LoopState:
+        state = advance(method, problem, state)
         if report is not None:
             jax.debug.callback(report, state.steps, state.distance)
         return state
 
-    end = lax.while_loop(proceed, body, _initial(method, problem, sites, settings))
+    end = lax.while_loop(proceed, body, begin(method, problem, sites, settings.depth))
     result = jnp.where(
         end.failed | ~jnp.isfinite(end.accepted.norm),
         Result.DIVERGED,
@@ -157,25 +159,23 @@ def run_to_fixed_point(
     )
 
 
-def is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array, ""]:
-    """Whether all cavities and marginals are proper distributions."""
+def begin(method: AbstractMethod, problem: Problem, sites: Sites, depth: int) -> LoopState:
+    """The loop before its first step.
 
-    def proper(cavity: ScoreMoments, site: Site) -> Bool[Array, ""]:
-        spread = (cavity.variance >= 0) & (1.0 + site.precision * cavity.variance > 0)
-        return jnp.all(spread & jnp.isfinite(cavity.mean))
-
-    return jnp.all(jnp.stack([proper(*pair) for pair in zip(cavities, sites, strict=True)]))
-
-
-def _initial(method: AbstractMethod, problem: Problem, sites: Sites, settings: Settings) -> _State:
+    Args:
+        method: the update.
+        problem: model and data.
+        sites: where to start.
+        depth: differences that the acceleration remembers; 0 switches it off.
+    """
     dtype = problem.data.coefficients.dtype
     infinite = jnp.asarray(jnp.inf, dtype)
     zeros = jax.tree.map(jnp.zeros_like, sites)
     cavities = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
-    return _State(
+    return LoopState(
         sites=sites,
         accepted=_Accepted(zeros, zeros, infinite, cavities, infinite),
-        history=empty_history(sites, settings.depth) if settings.depth else None,
+        history=empty_history(sites, depth) if depth else None,
         damping=jnp.asarray(method.damping, dtype),
         moves=jnp.full((_WINDOW,), jnp.inf, dtype),
         distance=infinite,
@@ -186,7 +186,30 @@ def _initial(method: AbstractMethod, problem: Problem, sites: Sites, settings: S
     )
 
 
-def _advance(state: _State, evaluated: _Accepted, feasible: Bool[Array, ""]) -> _State:
+def advance(method: AbstractMethod, problem: Problem, state: LoopState) -> LoopState:
+    """One step of the loop: evaluate the method and choose the next sites."""
+    smoothed = problem.smooth(state.sites)
+    proposal = method.propose(problem, state.sites, smoothed)
+    residual = jax.tree.map(jnp.subtract, proposal, state.sites)
+    norm = jnp.sqrt(inner(residual, residual))
+    cavities = cavities_of(smoothed)
+    log_normaliser = sum(chain.log_normaliser for chain in smoothed)
+    feasible = _is_feasible(cavities, state.sites) & jnp.isfinite(norm)
+    evaluated = _Accepted(state.sites, residual, norm, cavities, log_normaliser)
+    return _move_on(state, evaluated, feasible)
+
+
+def _is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array, ""]:
+    """Whether all cavities and marginals are proper distributions."""
+
+    def proper(cavity: ScoreMoments, site: Site) -> Bool[Array, ""]:
+        spread = (cavity.variance >= 0) & (1.0 + site.precision * cavity.variance > 0)
+        return jnp.all(spread & jnp.isfinite(cavity.mean))
+
+    return jnp.all(jnp.stack([proper(*pair) for pair in zip(cavities, sites, strict=True)]))
+
+
+def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) -> LoopState:
     """Go on from a feasible evaluation; take an infeasible one back.
 
     Both ways are computed and one is chosen: a branch would copy the history.
@@ -202,7 +225,7 @@ def _advance(state: _State, evaluated: _Accepted, feasible: Bool[Array, ""]) -> 
     history = _extend(state, evaluated, damping, restart)
     moved = jnp.where(started, _largest_move(state.accepted, evaluated), jnp.inf)
     moves = jnp.where(feasible, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
-    return _State(
+    return LoopState(
         sites=_where(
             feasible,
             _next_sites(history, evaluated, damping),
@@ -238,14 +261,19 @@ def _plain_step(accepted: _Accepted, damping: Scalar) -> Sites:
 
 
 def _extend(
-    state: _State, evaluated: _Accepted, damping: Scalar, restart: Bool[Array, ""]
+    state: LoopState, evaluated: _Accepted, damping: Scalar, restart: Bool[Array, ""]
 ) -> History | None:
     """The history with the latest differences, or an empty one."""
     if state.history is None:
         return None
-    change = jax.tree.map(jnp.subtract, evaluated.residual, state.accepted.residual)
+
+    def difference(new, old):
+        # Nothing of an infeasible evaluation may stay in the ring, not even times zero.
+        return jnp.where(restart, 0.0, new - old)
+
+    change = jax.tree.map(difference, evaluated.residual, state.accepted.residual)
     update = jax.tree.map(
-        jnp.subtract, _plain_step(evaluated, damping), _plain_step(state.accepted, damping)
+        difference, _plain_step(evaluated, damping), _plain_step(state.accepted, damping)
     )
     history = remember(state.history, update, change)
     return eqx.tree_at(lambda h: h.count, history, jnp.where(restart, 0, history.count))

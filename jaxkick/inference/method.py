@@ -17,9 +17,7 @@ class AbstractMethod(eqx.Module):
     damping: eqx.AbstractVar[float]
 
     @abc.abstractmethod
-    def propose(
-        self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]
-    ) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
         """Evaluate the method once.
 
         Args:
@@ -32,7 +30,9 @@ class AbstractMethod(eqx.Module):
         """
 
     @abc.abstractmethod
-    def observed(self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
         """What the observations add to the evidence: a sum over their likelihoods."""
 
     @abc.abstractmethod

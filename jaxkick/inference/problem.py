@@ -19,7 +19,15 @@ from jaxkick.model import Model
 from jaxkick.statespace.smoother import Smoothed, smooth_chain
 from jaxkick.statespace.step import Site, StepModel
 
-__all__ = ["Problem", "ScoreMoments", "Sites", "add_sites", "cavities_of", "make_problem", "sum_over"]
+__all__ = [
+    "Problem",
+    "ScoreMoments",
+    "Sites",
+    "add_sites",
+    "cavities_of",
+    "make_problem",
+    "sum_over",
+]
 
 Sites = tuple[Site, ...]
 """The pseudo-observation of every entry, chain by chain."""

@@ -61,7 +61,7 @@ def discretise(
         change, noise = carry
         transition = change + identity
         gained = transition @ noise @ transition.T
-        return 2.0 * change + change @ change, noise + 0.5 * (gained + gained.T)
+        return 2.0 * change + change @ change, noise + gained
 
     change, noise = _repeat(double, (change, noise), doublings)
     return change + identity, noise
@@ -83,8 +83,7 @@ def stationary_covariance(
     identity = _identity_like(feedback)
     operator = jnp.kron(feedback, identity) + jnp.kron(identity, feedback)
     diffusion = noise_effect @ noise_density @ noise_effect.T
-    solution = jnp.linalg.solve(operator, -diffusion.reshape(-1)).reshape(size, size)
-    return 0.5 * (solution + solution.T)
+    return jnp.linalg.solve(operator, -diffusion.reshape(-1)).reshape(size, size)
 
 
 def _short_step(feedback: Float[Array, "K K"], gap: Scalar) -> tuple[Scalar, Int[Array, ""]]:
@@ -128,8 +127,7 @@ def _short_noise(
     terms = _series(feedback, noise_effect, step)
     effects = noise_effect + jnp.einsum("gk,kad->gad", jnp.asarray(powers, step.dtype), terms)
     shares = jnp.asarray(0.5 * weights, step.dtype) * step
-    noise = jnp.einsum("g,gad,de,gbe->ab", shares, effects, noise_density, effects)
-    return 0.5 * (noise + noise.T)
+    return jnp.einsum("g,gad,de,gbe->ab", shares, effects, noise_density, effects)
 
 
 def _series_length(feedback: Float[Array, "K K"]) -> int:
@@ -149,9 +147,15 @@ def _repeat(body, carry, count: Int[Array, ""]):
         return done + 1, body(inner)
 
     start = (jnp.zeros_like(count), carry)
-    return eqxi.while_loop(
-        lambda state: state[0] < count, advance, start, max_steps=MAX_DOUBLINGS, kind="bounded"
-    )[1]
+    loop = eqxi.while_loop(
+        lambda state: state[0] < count,
+        advance,
+        start,
+        max_steps=MAX_DOUBLINGS,
+        kind="bounded",
+        base=8,
+    )
+    return loop[1]
 
 
 def _identity_like(feedback: Float[Array, "K K"]) -> Float[Array, "K K"]:

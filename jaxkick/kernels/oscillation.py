@@ -1,13 +1,24 @@
 """Kernels that repeat: the cosine, damped or not, and the periodic kernel."""
 
+import functools
 import math
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from jaxkick._parameters import AbstractParameter, positive
-from jaxkick._smallmat import AbstractMatrix, block_diagonal, column, diagonal, matrix, zeros
-from jaxkick._typing import Scalar
+from jaxkick._smallmat import (
+    MAX_UNROLLED,
+    AbstractMatrix,
+    Dense,
+    block_diagonal,
+    column,
+    diagonal,
+    identity,
+    matrix,
+    zeros,
+)
+from jaxkick._typing import Array, Float, Scalar
 from jaxkick.kernels._special import (
     FAR,
     fraction_of_turn,
@@ -112,10 +123,11 @@ class Periodic(AbstractStationary):
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
         """The transition A over a gap."""
         fraction = fraction_of_turn(gap, self.period.value)
-        result = diagonal([1.0])
-        for cosine, sine in zip(*harmonics(fraction, self.order), strict=True):
-            result = block_diagonal(result, _rotation(cosine, sine))
-        return result
+        cosines, sines = harmonics(fraction, self.order)
+        if self.state_dim > MAX_UNROLLED:
+            return _dense_rotations(jnp.stack(cosines), jnp.stack(sines))
+        turns = [_rotation(cosine, sine) for cosine, sine in zip(cosines, sines, strict=True)]
+        return functools.reduce(block_diagonal, turns, identity(1))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
         """The noise covariance Q over a gap."""
@@ -125,6 +137,15 @@ class Periodic(AbstractStationary):
         """The covariance of two scores that lie `gap` apart."""
         sine = jnp.sin(math.pi * fraction_of_turn(gap, self.period.value))
         return self.variance.value * jnp.exp(-2.0 * jnp.square(sine / self.lengthscale.value))
+
+
+def _dense_rotations(
+    cosines: Float[Array, " order"], sines: Float[Array, " order"]
+) -> AbstractMatrix:
+    """A one and then rotations along the diagonal."""
+    along = jnp.concatenate([jnp.ones_like(cosines[:1]), jnp.repeat(cosines, 2)])
+    beside = jnp.stack([jnp.zeros_like(sines), sines], axis=1).reshape(-1)
+    return Dense(jnp.diag(along) + jnp.diag(beside, 1) - jnp.diag(beside, -1))
 
 
 def _rotation(cosine: Scalar, sine: Scalar) -> AbstractMatrix:

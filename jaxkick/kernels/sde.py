@@ -86,7 +86,7 @@ class StochasticDifferentialEquation(AbstractKernel):
     def state_cov(self, instant: Instant) -> AbstractMatrix:
         """The prior covariance P of the state at an instant."""
         if self.initial_covariance is None:
-            return self._matrix(self._stationary())
+            return self._matrix(self._stationary()).symmetric()
         elapsed = jnp.maximum(instant.since(self.origin), 0.0)
         step, gained = discretise(self.feedback.value, *self._noise(), elapsed)
         return self._matrix(step @ self.initial_covariance.value @ step.T + gained).symmetric()
@@ -97,9 +97,8 @@ class StochasticDifferentialEquation(AbstractKernel):
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
         """The noise covariance Q over an interval."""
-        return self._matrix(
-            discretise(self.feedback.value, *self._noise(), self._moving(interval))[1]
-        )
+        step = self._moving(interval)
+        return self._matrix(discretise(self.feedback.value, *self._noise(), step)[1]).symmetric()
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
         """The covariance k(t, u) of the scores at two instants."""

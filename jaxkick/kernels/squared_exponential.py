@@ -16,7 +16,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from jaxkick._parameters import AbstractParameter, positive
-from jaxkick._smallmat import AbstractMatrix, adapt, column, diagonal, matrix
+from jaxkick._smallmat import AbstractMatrix, column, diagonal, lower_toeplitz
 from jaxkick._typing import Scalar
 from jaxkick.kernels._special import FAR, incomplete_gammas
 from jaxkick.kernels.base import AbstractStationary
@@ -60,22 +60,15 @@ class SquaredExponential(AbstractStationary):
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
         """The transition A over a gap."""
-        size, steps = range(self.order), _laguerre_steps(self._normalised(gap), self.order)
-        rows = [[steps[i - j] if i >= j else None for j in size] for i in size]
-        return adapt(matrix(rows), self.order, gap.dtype)
+        return lower_toeplitz(_laguerre_steps(self._normalised(gap), self.order))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
-        """Q = variance (I − A Aᵀ), along its diagonals: Qᵢⱼ = Qᵢ₋₁,ⱼ₋₁ − aᵢ aⱼ."""
+        """The noise covariance Q = variance (I − A Aᵀ) over a gap, by way of E = A − I."""
         x = self._normalised(gap)
-        size, steps = range(self.order), _laguerre_steps(x, self.order)
-        (corner,) = incomplete_gammas(x, 1)
-        parts = [[corner] + [-steps[0] * step for step in steps[1:]]]
-        for i in range(1, self.order):
-            before = parts[-1]
-            parts.append([before[j - 1] - steps[i] * steps[j] for j in range(i, self.order)])
-            parts[-1] = [None] * i + parts[-1]
-        rows = [[parts[min(i, j)][max(i, j)] for j in size] for i in size]
-        return adapt(matrix(rows), self.order, gap.dtype) * self.variance.value
+        steps = _laguerre_steps(x, self.order)
+        (lost,) = incomplete_gammas(x, 1)
+        change = lower_toeplitz([-lost / (1.0 + steps[0]), *steps[1:]])
+        return ((change + change.T + change @ change.T) * -self.variance.value).symmetric()
 
     def covariance_over(self, gap: Scalar) -> Scalar:
         """The covariance of two scores that lie `gap` apart."""
