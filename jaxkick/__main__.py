@@ -32,7 +32,7 @@ def main() -> None:
     posterior = jk.infer(model, data)
     seconds = time.perf_counter() - start
     write = sys.stdout.write
-    write(f"{data!r}\n\n{model.kernel['default']!r} for teams\n{posterior!r}\n")
+    write(f"{data!r}\n\n{model.kernel_of('default')!r} for teams\n{posterior!r}\n")
     write(f"fitted in {seconds:.1f} s, compilation included\n\n")
     last = matches["date"][-1]
     playing = np.unique(matches["home"][matches["date"] > last - np.timedelta64(300, "D")])

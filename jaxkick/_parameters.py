@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import ArrayLike
 
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float
 
 __all__ = [
@@ -45,7 +46,7 @@ class AbstractParameter(eqx.Module):
 
     def __repr__(self) -> str:
         """The value alone, so that kernels read like their formula; `"?"` if it is unknown."""
-        known = [_is_known(leaf) for leaf in jax.tree.leaves(self)]
+        known = [_is_number(leaf) for leaf in jax.tree.leaves(self)]
         return format_value(self.value) if known and all(known) else "?"
 
 
@@ -203,8 +204,7 @@ def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: as `positive`, but a known zero becomes `Fixed`."""
 
     def constrain(number: ArrayLike) -> AbstractParameter:
-        traced = isinstance(number, jax.core.Tracer)
-        zero = not traced and bool(np.all(np.asarray(number) == 0))
+        zero = is_known(number) and bool(np.all(np.asarray(number) == 0))
         return Fixed(number) if zero else Positive(number)
 
     return _converted(value, constrain)
@@ -250,7 +250,7 @@ def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
 
 def format_value(value: ArrayLike) -> str:
     """A short text for a number or array; `"?"` where it is being traced."""
-    if not _is_known(value):
+    if not _is_number(value):
         return "?"
     array = np.asarray(value)
     if array.ndim == 0:
@@ -258,10 +258,10 @@ def format_value(value: ArrayLike) -> str:
     return "[" + ", ".join(format_value(item) for item in array) + "]"
 
 
-def _is_known(value: object) -> bool:
+def _is_number(value: object) -> bool:
     """Whether a value is a number that the host can read."""
     concrete = isinstance(value, (np.ndarray, np.generic, jax.Array))
-    return concrete and not isinstance(value, jax.core.Tracer)
+    return concrete and is_known(value)
 
 
 def _as_float(value: ArrayLike) -> Float[Array, "..."]:
@@ -273,7 +273,7 @@ def _as_float(value: ArrayLike) -> Float[Array, "..."]:
 
 def _require(value: ArrayLike, holds, remedy: str) -> None:
     """Check a value on the host where it is known; traced values pass."""
-    if isinstance(value, jax.core.Tracer):
+    if not is_known(value):
         return
     known = np.asarray(value, dtype=float)
     if not (np.all(np.isfinite(known)) and np.all(holds(known))):

@@ -234,7 +234,7 @@ def dot(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
     """The inner product of two columns."""
     if isinstance(left, Dense) or isinstance(right, Dense):
         return jnp.sum(left.to_array() * right.to_array())
-    entry = (left.T @ right).rows[0][0]
+    entry = _unrolled(left.T @ right).rows[0][0]
     return jnp.zeros(()) if entry is None else entry
 
 

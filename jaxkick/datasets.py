@@ -13,8 +13,8 @@ def load_bundesliga() -> dict[str, np.ndarray]:
     """All 14,018 matches of the German football league, from August 1963 to May 2009.
 
     Results as facts, as collected in the data set `Bundesliga` of the R package vcd by
-    D. Dekic, T. Hothorn and A. Zeileis from the pages of the German Football Association. Two matches of December 1998 that have no
-    date there stand at the last date of their round.
+    D. Dekic, T. Hothorn and A. Zeileis from the pages of the German Football Association. Two
+    matches of December 1998 that have no date there stand at the last date of their round.
 
     Returns:
         Columns `date`, `home`, `away`, `home_goals`, `away_goals` and `result` (+1 home win,

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 
 import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import ArrayLike
 
+from jaxkick._parameters import AbstractParameter, real
+from jaxkick._typing import Array, Float, Int
 from jaxkick.kernels.base import AbstractKernel
 from jaxkick.likelihoods.base import AbstractLikelihood
 
@@ -13,31 +17,45 @@ __all__ = ["Model"]
 class Model(eqx.Module):
     """Gaussian-process scores and a likelihood of outcomes (paper, section 2).
 
-    Every feature m has a score process s_m(t) with the kernel of its group; an outcome
-    depends on the scores through their linear combination f = Σ x_m s_m(t).
+    Every feature m has a score process s_m(t) with the kernel of its group around a constant
+    prior mean; an outcome depends on the scores through their linear combination
+    f = Σ x_m s_m(t).
 
     Attributes:
         kernel: one kernel for all features, or one for each group by name.
         likelihood: how an outcome follows from f.
+        mean: the prior mean of all scores, those of groups by name, or those of all features
+            in the order of `Dataset.names`; `None` for zero.
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
     likelihood: AbstractLikelihood
+    mean: AbstractParameter | dict[str, AbstractParameter] | None = None
 
     def __init__(
         self,
         kernel: AbstractKernel | Mapping[str, AbstractKernel],
         likelihood: AbstractLikelihood,
+        mean: Mapping[str, ArrayLike | AbstractParameter]
+        | ArrayLike
+        | AbstractParameter
+        | None = None,
     ):
-        """Join kernels and a likelihood.
+        """Join kernels, a likelihood and prior means.
 
         Args:
             kernel: one kernel for all features, or a mapping from the names of groups to
                 kernels.
             likelihood: how an outcome follows from the combined score.
+            mean: the prior mean of scores: a number, a mapping from groups to numbers (zero
+                for groups that it lacks), or an array with one number for each feature in
+                the order of `data.names`, such as the output of a network. Learnt like any
+                parameter; `Fixed(...)` is not. A mean that both sides of a match share
+                cancels out of it.
 
         Raises:
             TypeError: if a kernel or the likelihood is something else.
+            ValueError: if `mean` has a wrong shape, or groups without a kernel.
         """
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"kernel": kernel}
         for group, part in kernels.items():
@@ -53,6 +71,7 @@ class Model(eqx.Module):
             )
         self.kernel = kernels if isinstance(kernel, Mapping) else kernel
         self.likelihood = likelihood
+        self.mean = _read_mean(mean, kernels if isinstance(kernel, Mapping) else None)
 
     def kernel_of(self, group: str) -> AbstractKernel:
         """The kernel of a group of features.
@@ -73,3 +92,50 @@ class Model(eqx.Module):
                 "its features into another group with `groups=` of the data set."
             )
         return self.kernel[group]
+
+    def mean_of(
+        self, group: str, features: Int[ArrayLike, "..."], dtype: jnp.dtype
+    ) -> Float[Array, "..."]:
+        """The prior means of features of one group.
+
+        Args:
+            group: the name of the group.
+            features: numbers of features; -1 for one that the data lacks, which has the mean
+                of its group, or zero where every feature has its own.
+            dtype: floating-point type of the means.
+        """
+        features = jnp.asarray(features)
+        mean = self.mean.get(group) if isinstance(self.mean, dict) else self.mean
+        if mean is None:
+            return jnp.zeros(features.shape, dtype)
+        values = mean.value.astype(dtype)
+        if values.ndim == 0:
+            return jnp.broadcast_to(values, features.shape)
+        return jnp.where(features < 0, 0.0, jnp.take(values, features, mode="clip"))
+
+
+def _read_mean(
+    mean: object, kernels: Mapping[str, AbstractKernel] | None
+) -> AbstractParameter | dict[str, AbstractParameter] | None:
+    if mean is None:
+        return None
+    if not isinstance(mean, Mapping):
+        parameter = real(mean)
+        _check_shape("`mean`", parameter, 1, "a number or one for each feature")
+        return parameter
+    means = {group: real(value) for group, value in mean.items()}
+    for group, parameter in means.items():
+        _check_shape(f"`mean[{group!r}]`", parameter, 0, "a number")
+        if kernels is not None and group not in kernels:
+            known = ", ".join(map(repr, kernels))
+            raise ValueError(
+                f"`mean` has the group {group!r}, but the kernels are for {known}; use the same "
+                "names for both."
+            )
+    return means
+
+
+def _check_shape(label: str, parameter: AbstractParameter, most: int, wanted: str) -> None:
+    shape = parameter.value.shape
+    if len(shape) > most:
+        raise ValueError(f"{label} has the shape {shape}, but must be {wanted}.")

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import resolve
+from jaxkick._parameters import AbstractParameter, resolve
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.query import read_query
@@ -52,8 +53,10 @@ class Posterior(eqx.Module):
         model: the model that was fitted.
         data: the observations that it was fitted to.
         method: the inference method.
-        sites: the pseudo-observation of every entry, chain by chain.
-        entries: posterior mean and variance of every entry's score, chain by chain.
+        sites: the pseudo-observation of every entry, chain by chain; on scores less their
+            prior mean.
+        entries: posterior mean and variance of every entry's score, chain by chain, with the
+            prior mean in it.
         observations: posterior mean and variance of every observation's combined score, in
             the order of the user's rows; predictions where an observation was not active.
         log_marginal_likelihood: the logarithm of the evidence (EP), or a lower bound of it
@@ -88,7 +91,7 @@ class Posterior(eqx.Module):
         kept = self.__dict__.get(_STATES)
         if kept is None:
             kept = _keep_states(self.model, _without_index(self.data), self.sites)
-            if _is_known(jax.tree.leaves(kept)[0]):
+            if is_known(jax.tree.leaves(kept)[0]):
                 # A cache beside the fields: copies of the posterior start without it.
                 object.__setattr__(self, _STATES, kept)
         return kept
@@ -162,10 +165,10 @@ class Posterior(eqx.Module):
         return Prediction(moments.mean, moments.variance, likelihood)
 
     def __repr__(self) -> str:
-        ended = Result(int(self.result)).name.lower() if _is_known(self.result) else "?"
+        ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"
         evidence = (
             f"{float(self.log_marginal_likelihood):.2f}"
-            if _is_known(self.log_marginal_likelihood)
+            if is_known(self.log_marginal_likelihood)
             else "?"
         )
         return (
@@ -219,7 +222,7 @@ def infer(
     """
     method = ExpectationPropagation() if method is None else method
     active = read_active(active, data)
-    check_outcomes(model, data, active)
+    check_fit(model, data, active)
     dtype = data.coefficients.dtype
     settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32), acceleration)
     compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
@@ -233,7 +236,7 @@ def infer(
         _reporter(progress),
     )
     posterior = Posterior(model, data, method, *solution)
-    if throw and _is_known(solution.result):
+    if throw and is_known(solution.result):
         _raise_unless_converged(posterior, tol)
     return posterior
 
@@ -303,9 +306,26 @@ def _read_start(start: Posterior | Sites | None, data: Dataset) -> Sites | None:
     return jax.tree.map(lambda leaf: leaf.astype(data.coefficients.dtype), sites)
 
 
-def check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
+def check_fit(model: Model, data: Dataset, active: Array | None) -> None:
+    """Refuse a model that does not fit the data, where the host can see it."""
+    _check_means(model, data)
+    _check_outcomes(model, data, active)
+
+
+def _check_means(model: Model, data: Dataset) -> None:
+    if data.index is None or not isinstance(model.mean, AbstractParameter):
+        return
+    shape = model.mean.value.shape
+    if shape and shape != (data.num_features,):
+        raise ValueError(
+            f"the model's `mean` has {shape[0]:,} numbers, but the data has "
+            f"{data.num_features:,} features; give one for each of `data.names`, in that order."
+        )
+
+
+def _check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
     """Refuse outcomes that the likelihood cannot explain, where the host can see them."""
-    if not _is_known(data.outcome) or not (active is None or _is_known(active)):
+    if not is_known(data.outcome) or not (active is None or is_known(active)):
         return
     outside = np.asarray(model.likelihood.check(np.asarray(data.outcome)))
     if active is not None:
@@ -348,7 +368,3 @@ def _raise_unless_converged(posterior: Posterior, tol: float) -> None:
         f"{float(posterior.distance):.2g} standard deviations where {tol:g} was asked. Raise "
         "`max_steps` or `tol`, or pass `throw=False` to take what there is."
     )
-
-
-def _is_known(value: Any) -> bool:
-    return not isinstance(value, jax.core.Tracer)

@@ -67,7 +67,8 @@ def predict_scores(
 ) -> ScoreMoments:
     """Posterior mean and variance of linear combinations of scores.
 
-    Features are independent in the posterior, so that variances add.
+    Features are independent in the posterior, so that variances add. Prior means are part of
+    the scores; a feature that the data lacks has that of its group.
 
     Args:
         model: the fitted model.
@@ -102,6 +103,8 @@ def predict_scores(
         else:
             moments = _answer_from_prior(kernel, data.epoch, _pad(queries))
         mean, variance = (part[: len(rows)] for part in moments)
+        if model.mean is not None:
+            mean = mean + model.mean_of(group, query.features[rows, slots], dtype)
         means = means.at[rows, slots].set(mean)
         variances = variances.at[rows, slots].set(variance)
     x = jnp.asarray(query.coefficients, dtype)

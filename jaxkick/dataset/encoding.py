@@ -87,6 +87,7 @@ def encode(
             counts,
             times[entries[part]],
             source[part],
+            features=members,
             group=group,
             epoch=epoch,
             no_source=features.size,

@@ -6,6 +6,7 @@ fixed point of that model. Differences are kept in float32: their rounding chang
 step by a ten-millionth of itself, and they are the largest arrays that inference holds.
 """
 
+import functools
 from typing import TypeVar
 
 import equinox as eqx
@@ -79,8 +80,8 @@ def accelerate(history: History, update: Tree, residual: Tree) -> Tree:
 
     def combine(plain, updates):
         # A sum of terms rather than a product of arrays: XLA makes one pass of it.
-        mixed = sum(gamma[place] * updates[place] for place in range(depth))
-        return plain - mixed.astype(plain.dtype)
+        terms = [gamma[place] * updates[place] for place in range(depth)]
+        return plain - functools.reduce(jnp.add, terms).astype(plain.dtype)
 
     return jax.tree.map(combine, update, history.updates)
 

@@ -25,6 +25,7 @@ __all__ = [
     "Sites",
     "add_sites",
     "cavities_of",
+    "entry_means",
     "make_problem",
     "sum_over",
 ]
@@ -53,6 +54,7 @@ class Problem(eqx.Module):
         coefficients: the coefficient of every slot, slot by slot.
         entry_coefficients: the coefficient of every entry, in chain layout.
         entry_observations: the observation of every entry, in chain layout.
+        offset: the prior mean of every observation's score; `None` where it is zero.
     """
 
     steps: tuple[StepModel, ...]
@@ -63,6 +65,7 @@ class Problem(eqx.Module):
     coefficients: Float[Array, "P N"]
     entry_coefficients: tuple[Float[Array, "C R"], ...]
     entry_observations: tuple[Int[Array, "C R"], ...]
+    offset: Float[Array, " N"] | None
 
     def smooth(self, sites: Sites, keep_states: bool = False) -> tuple[Smoothed, ...]:
         """The cavities of every entry, chain by chain, and states for interpolation if asked."""
@@ -76,11 +79,14 @@ class Problem(eqx.Module):
         )
 
     def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
-        """Mean and variance of every observation's score, from those of its entries."""
+        """Mean and variance of every observation's score, from those of its entries.
+
+        Entries are those of processes with mean zero; the prior mean is added here.
+        """
         # The barrier: entries are computed once, not anew for every slot that reads them.
         means, variances = zip(*lax.optimization_barrier(entries), strict=True)
         means, variances = _end_to_end(means), _end_to_end(variances)
-        mean, variance = 0.0, 0.0
+        mean, variance = 0.0 if self.offset is None else self.offset, 0.0
         for slots, x in zip(self.slots, self.coefficients, strict=True):
             # An empty slot reads any entry, and has coefficient zero.
             mean = mean + x * jnp.take(means, slots, mode="clip")
@@ -186,4 +192,23 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
         entry_observations=tuple(
             chain.source // data.coefficients.shape[1] for chain in data.chains
         ),
+        offset=_offset(data, entry_means(model, data)),
     )
+
+
+def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "C R"], ...] | None:
+    """The prior mean of every entry's score, chain by chain; `None` where it is zero."""
+    if model.mean is None:
+        return None
+    dtype = data.coefficients.dtype
+    return tuple(model.mean_of(chain.group, chain.feature, dtype) for chain in data.chains)
+
+
+def _offset(
+    data: Dataset, means: tuple[Float[Array, "C R"], ...] | None
+) -> Float[Array, " N"] | None:
+    """The prior mean of every observation's score, from those of its entries."""
+    if means is None:
+        return None
+    entries = jnp.take(_end_to_end(means), data.slots, mode="clip")
+    return jnp.sum(data.coefficients * entries, axis=1)

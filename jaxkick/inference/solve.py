@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
-from jaxkick._typing import Array, Bool, Int, Scalar
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
 from jaxkick.inference.loop import (
@@ -24,6 +24,7 @@ from jaxkick.inference.problem import (
     Sites,
     add_sites,
     cavities_of,
+    entry_means,
     make_problem,
 )
 from jaxkick.model import Model
@@ -73,7 +74,7 @@ def solve(
     entries = add_sites(end.cavities, end.sites)
     return Solution(
         sites=end.sites,
-        entries=entries,
+        entries=_with_means(entries, entry_means(model, data)),
         observations=problem.to_observations(entries),
         log_marginal_likelihood=log_evidence(problem, method, end),
         steps=end.steps,
@@ -81,6 +82,16 @@ def solve(
         damping=end.damping,
         result=end.result,
     )
+
+
+def _with_means(
+    entries: tuple[ScoreMoments, ...], means: tuple[Float[Array, "C R"], ...] | None
+) -> tuple[ScoreMoments, ...]:
+    """The moments of scores, from those of their processes with mean zero."""
+    if means is None:
+        return entries
+    pairs = zip(entries, means, strict=True)
+    return tuple(entry._replace(mean=entry.mean + mean) for entry, mean in pairs)
 
 
 @eqx.filter_custom_jvp

@@ -90,8 +90,8 @@ class Periodic(AbstractStationary):
 
     The state space is the kernel's Fourier series cut after `order` harmonics (Solin and
     Särkkä, 2014), whose weights are Bessel functions, scaled so that the variance of the
-    score is exactly `variance`. The largest error is below 2e-6 of the variance for
-    lengthscales from 1, 3e-3 from 0.5, with the default order.
+    score is exactly `variance`. The largest error is below 3e-6 of the variance for
+    lengthscales from 1, 4e-3 from 0.5, with the default order.
     """
 
     variance: AbstractParameter = eqx.field(converter=positive)

@@ -10,6 +10,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._parameters import resolve
 from jaxkick._smallmat import AbstractMatrix, adapt, semidefinite_factor
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Key
 from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.time import Epoch, Instant, Interval
@@ -42,21 +43,23 @@ def sample_prior(
         ValueError: if `times` is not one-dimensional, is empty or has a missing value.
     """
     order, instants, gaps = _timeline(times)
-    return _sample(kernel, order, instants, gaps, key, shape)
+    size = (gaps.shape[0] + 1, math.prod(shape), kernel.state_dim)
+    draws = jax.random.normal(key, size, gaps.dtype)
+    return _propagate(kernel, order, instants, gaps, draws).reshape(*shape, -1)
 
 
 @eqx.filter_jit
-def _sample(
+def _propagate(
     kernel: AbstractKernel,
     order: Array,
     instants: Instant,
-    gaps: Array,
-    key: Array,
-    shape: tuple[int, ...],
-) -> Array:
+    gaps: Float[Array, " steps"],
+    draws: Float[Array, "times samples K"],
+) -> Float[Array, "samples times"]:
+    """Carry standard normal `draws` through the state space."""
     dtype = gaps.dtype
     resolved = resolve(kernel, dtype)
-    size, count = kernel.state_dim, math.prod(shape)
+    size = kernel.state_dim
 
     def array(small: AbstractMatrix) -> Array:
         return small.to_array().astype(dtype)
@@ -71,7 +74,6 @@ def _sample(
         state = state @ transition.T + draws @ factor.T
         return state, state
 
-    draws = jax.random.normal(key, (gaps.shape[0] + 1, count, size), dtype)
     before, after = (_part(instants, part) for part in (slice(None, -1), slice(1, None)))
     steps = jax.vmap(step_of)(before, after, gaps)
     initial = adapt(resolved.state_cov(_part(instants, 0)), size, dtype)
@@ -79,15 +81,15 @@ def _sample(
     _, states = jax.lax.scan(advance, state, (*steps, draws[1:]))
     states = jnp.concatenate([state[None], states])
     scores = states @ array(resolved.measurement())[:, 0]
-    return jnp.zeros_like(scores).at[order].set(scores).T.reshape(*shape, -1)
+    return jnp.zeros_like(scores).at[order].set(scores).T
 
 
 def _timeline(times: ArrayLike) -> tuple[Array, Instant, Array]:
     """The order of the times, the sorted instants and the gaps between them."""
     dtype = jnp.result_type(float)
-    traced = isinstance(times, jax.core.Tracer)
+    traced = not is_known(times)
     numpy = jnp if traced else np
-    known = times if traced else np.asarray(times, dtype=np.float64)
+    known = jnp.asarray(times) if traced else np.asarray(times, dtype=np.float64)
     if known.ndim != 1 or known.size == 0:
         raise ValueError(f"`times` must be a list of one time or more, not of shape {known.shape}.")
     if not traced and not np.all(np.isfinite(known)):

@@ -1,13 +1,13 @@
 """A kernel given by its stochastic differential equation."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick._parameters import AbstractParameter, real
 from jaxkick._smallmat import AbstractMatrix, Dense, adapt
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.kernels._matrix_exponential import discretise, propagator, stationary_covariance
 from jaxkick.kernels.base import AbstractKernel, state_space_covariance
@@ -153,7 +153,7 @@ class StochasticDifferentialEquation(AbstractKernel):
         arrays = [self.feedback.value, *self._noise()]
         if self.state_covariance is not None:
             arrays.append(self.state_covariance.value)
-        if any(isinstance(array, jax.core.Tracer) for array in arrays):
+        if not all(is_known(array) for array in arrays):
             return
         F, L, q, *given = [np.asarray(array, dtype=np.float64) for array in arrays]
         if not given:

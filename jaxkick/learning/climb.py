@@ -6,6 +6,7 @@ evaluations, so that the same code serves one climb and several that are evaluat
 
 import abc
 import enum
+import functools
 from collections.abc import Generator
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +22,10 @@ from jaxkick.learning.line_search import Search, inner, move, search
 from jaxkick.learning.objective import Evaluation, Objective
 
 __all__ = ["AbstractOptimiser", "Climber", "LineSearch", "Optax", "Status"]
+
+
+# Optax mixes types of integers, which a user who asks for strict promotion could not run.
+_OPTAX_PROMOTES = functools.partial(jax.numpy_dtype_promotion, "standard")
 
 
 class Status(enum.IntEnum):
@@ -176,7 +181,8 @@ class Optax(AbstractOptimiser):
 def _directions(
     directions: optax.GradientTransformation, gradient: PyTree, memory: PyTree, point: PyTree
 ) -> tuple[PyTree, PyTree]:
-    updates, memory = directions.update(gradient, memory, point)
+    with _OPTAX_PROMOTES():
+        updates, memory = directions.update(gradient, memory, point)
     return jax.tree.map(jnp.negative, updates), memory
 
 
@@ -191,6 +197,7 @@ def _updates(
     def loss(free: PyTree) -> Scalar:
         return objective.loss(free, now.sites)[0]
 
-    return transformation.update(
-        now.gradient, memory, point, value=now.loss, grad=now.gradient, value_fn=loss
-    )
+    with _OPTAX_PROMOTES():
+        return transformation.update(
+            now.gradient, memory, point, value=now.loss, grad=now.gradient, value_fn=loss
+        )

@@ -24,7 +24,7 @@ from jaxkick.learning.history import History
 from jaxkick.learning.objective import Objective
 from jaxkick.learning.run import Limits, Run
 from jaxkick.learning.suggest import suggest_model
-from jaxkick.posterior import check_outcomes, read_active
+from jaxkick.posterior import check_fit, read_active
 
 __all__ = ["learn"]
 
@@ -37,12 +37,13 @@ def learn(
     optimiser: optax.GradientTransformation | None = None,
     max_steps: int = 100,
     tol: float = 0.01,
-    patience: int = 10,
+    patience: int = 20,
     log_prior: Callable[[Any], Scalar] | None = None,
     build: Callable[[Any], Any] | None = None,
     restarts: int = 0,
     key: Key[Array, ""] | None = None,
     spread: float = 1.0,
+    together: int | None = None,
     active: ArrayLike | None = None,
     inference_tol: float = 0.05,
     progress: bool | Callable[[int, float], None] = False,
@@ -70,9 +71,10 @@ def learn(
             the result is then the maximum a posteriori.
         build: a function from `model` to a `Model`, such as one that calls a network.
         restarts: how many more climbs to make from perturbed starts; the best one counts.
-            Where memory allows they are evaluated together by `vmap`, else one by one.
         key: a random key for the perturbations.
         spread: standard deviation of the perturbations, in unconstrained parameters.
+        together: how many climbs are evaluated together by `vmap`. If `None`: as many as fit
+            into the memory of a GPU or TPU; one by one on a CPU, which is busy with one.
         active: booleans, one for each observation: those that count.
         inference_tol: `tol` of `infer` at every point; the gradient is as exact as this.
         progress: `True` for a line on the error stream, or a function that is called with the
@@ -104,7 +106,7 @@ def learn(
         log_prior=log_prior,
         build=build,
     )
-    check_outcomes(objective.model(free), data, objective.active)
+    check_fit(objective.model(free), data, objective.active)
     keys = jax.random.split(key, restarts) if restarts else []
     run = Run(
         objective=objective,
@@ -112,6 +114,7 @@ def learn(
         starts=[free, *(perturb(free, each, spread) for each in keys)],
         limits=Limits(max_steps, tol, patience),
         checkpoint=None if checkpoint is None else Path(checkpoint),
+        together=together,
         report=_write_progress if progress is True else progress or None,
     )
     best, history = run.to_end()

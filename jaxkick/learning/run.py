@@ -23,8 +23,8 @@ from jaxkick.posterior import InferenceError
 
 __all__ = ["Limits", "Run"]
 
+# What inference holds of an entry: the acceleration's memory and some twenty arrays.
 _BYTES_PER_ENTRY = 600
-_HOST_BUDGET = 2**28
 
 
 class Limits(NamedTuple):
@@ -60,6 +60,7 @@ class Run:
         starts: where each climb starts, the user's own start first.
         limits: when climbs end.
         checkpoint: the file to keep, if any.
+        together: how many points are evaluated at once; chosen from the device if `None`.
         report: called after every round with the number of steps and the best value.
     """
 
@@ -68,6 +69,7 @@ class Run:
     starts: list[PyTree]
     limits: Limits
     checkpoint: Path | None
+    together: int | None
     report: Callable[[int, float], None] | None
 
     def to_end(self) -> tuple[PyTree, History]:
@@ -80,8 +82,11 @@ class Run:
             InferenceError: if inference fails at the user's own start.
         """
         began = time.perf_counter()
-        climbs = self._resume() or self._begin(began)
-        began -= max(float(climb.rows["seconds"][-1]) for climb in climbs)
+        climbs = self._resume()
+        if climbs is None:
+            climbs = self._begin(began)
+        else:
+            began -= max(float(climb.rows["seconds"][-1]) for climb in climbs)
         while chosen := [n for n, climb in enumerate(climbs) if self._goes_on(climb)]:
             generators = [
                 self.optimiser.step(climbs[n].climber, self.objective, self.limits.tol)
@@ -144,7 +149,7 @@ class Run:
         return [result for result in results if result is not None]
 
     def _evaluate(self, points: list[PyTree], sites: list[Sites]) -> list[Evaluation]:
-        width = min(len(self.starts), self._width())
+        width = min(len(self.starts), self._width)
         if width == 1:
             pairs = zip(points, sites, strict=True)
             return [self.objective.evaluate(*pair) for pair in pairs]
@@ -160,13 +165,18 @@ class Run:
             ]
         return evaluations
 
+    @cached_property
     def _width(self) -> int:
-        """How many points fit into memory at once."""
-        entries = sum(chain.gap.size for chain in self.objective.data.chains)
-        device = next(iter(self.objective.data.outcome.devices()))
+        """How many points are evaluated at once."""
+        if self.together is not None:
+            return self.together
+        data = self.objective.data
+        device = next(iter(data.outcome.devices()))
         limit = (device.memory_stats() or {}).get("bytes_limit")
-        budget = _HOST_BUDGET if limit is None else limit // 2
-        return max(1, budget // (_BYTES_PER_ENTRY * entries))
+        if device.platform == "cpu" or limit is None:
+            return 1
+        entries = sum(chain.gap.size for chain in data.chains)
+        return max(1, limit // (2 * _BYTES_PER_ENTRY * entries))
 
     def _row(self, climber: Climber, began: float, rows: dict | None = None) -> dict:
         """The rows of a history with one more at their end."""

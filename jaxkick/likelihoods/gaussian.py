@@ -1,10 +1,10 @@
 """A real-valued outcome, such as a difference of points."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike
 
-import equinox as eqx
 from jaxkick._numerics import Derivatives
 from jaxkick._parameters import AbstractParameter, positive
 from jaxkick._typing import Array, Float, Key

@@ -36,6 +36,7 @@ class Chain(eqx.Module):
         age: time since the first entry of the feature.
         first: whether the entry opens a feature.
         source: flat index `n * P + p` of the entry's observation and slot; `N * P` in padding.
+        feature: number of the entry's feature; 0 in padding.
         group: name of the group of features.
         linked: whether some row begins inside a feature.
     """
@@ -45,6 +46,7 @@ class Chain(eqx.Module):
     age: Float[Array, "C R"]
     first: Bool[Array, "C R"]
     source: Int[Array, "C R"]
+    feature: Int[Array, "C R"]
     group: str = eqx.field(static=True)
     linked: bool = eqx.field(static=True)
 
@@ -142,6 +144,7 @@ def build_chain(
     times: np.ndarray,
     source: np.ndarray,
     *,
+    features: np.ndarray,
     group: str,
     epoch: float,
     no_source: int,
@@ -155,6 +158,7 @@ def build_chain(
         counts: number of entries of each feature.
         times: time of each entry as float64, feature by feature and increasing within one.
         source: flat index of each entry's observation and slot.
+        features: number of each feature.
         group: name of the group.
         epoch: the time that offsets count from.
         no_source: the source of padding.
@@ -181,6 +185,7 @@ def build_chain(
         age=arrange(times - np.repeat(times[begins], counts), 0.0, dtype),
         first=arrange(first, True, bool),
         source=arrange(source, no_source, np.int32),
+        feature=arrange(np.repeat(features, counts), 0, np.int32),
         group=group,
         linked=layout.linked,
     )

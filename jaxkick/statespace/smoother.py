@@ -117,7 +117,7 @@ def smooth_chain(
     states = None
     if keep_states:
         states = States(filtered.state, _over_entries(_resolve)(incoming, outgoing))
-    return Smoothed(*found, filtered.log_normaliser, states)
+    return Smoothed(found[0], found[1], filtered.log_normaliser, states)
 
 
 def _over_entries(function: Callable) -> Callable:

@@ -12,10 +12,12 @@ from jaxkick.kernels import (
     AbstractKernel,
     Constant,
     Instant,
+    Interval,
     Matern32,
     StochasticDifferentialEquation,
     Wiener,
 )
+from jaxkick.kernels._matrix_exponential import discretise
 from tests.kernels.zoo import LINE, OSCILLATOR, evaluate
 
 GAPS = np.array([0.0, 1e-9, 1e-3, 0.1, 0.7, 2.0, 9.0, 80.0, 1e4, 1e9])
@@ -93,22 +95,30 @@ def test_brownian_motion_by_its_equation():
     own = StochasticDifferentialEquation(
         [[0.0]], [1.0], 0.7, [1.0], initial_covariance=[[0.2]], origin=2.0
     )
-    found = evaluate(own, np.array([0.0, 0.0, 3.0]), np.array([1.0, 4.0, 1e-3]))
     kernel = Wiener(0.7, origin=2.0, origin_variance=0.2)
-    expected = evaluate(kernel, np.array([0.0, 0.0, 3.0]), np.array([1.0, 4.0, 1e-3]))
-    for name in ("A", "Q", "P_start", "P_end", "k"):
-        np.testing.assert_allclose(found[name], expected[name], rtol=1e-14)
+
+    @jax.jit
+    @jax.vmap
+    def both(start, end):
+        span = Interval.between(start, end)
+        return [
+            (k.noise_cov(span).to_array(), k.state_cov(span.end).to_array()) for k in (own, kernel)
+        ]
+
+    found, expected = both(jnp.array([0.0, 0.0, 2.5, 3.0]), jnp.array([1.0, 4.0, 1e3, 3.001]))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
 def test_slow_parts_beside_fast_ones_keep_their_accuracy():
     rates = np.array([1e6, 1e-3])
-    kernel = StochasticDifferentialEquation(
-        -np.diag(rates), np.eye(2), 2.0 * np.diag(rates), [1.0, 1.0]
-    )
-    values = evaluate(kernel, 0.0, np.array([1.0, 500.0]))
-    slow = np.exp(-rates[1] * np.array([1.0, 500.0]))
-    np.testing.assert_allclose(values["A"][:, 1, 1], slow, rtol=1e-13)
-    np.testing.assert_allclose(values["Q"][:, 1, 1], -np.expm1(2 * np.log(slow)), rtol=1e-11)
+    gaps = np.array([1.0, 500.0])
+    arrays = (jnp.asarray(array) for array in (-np.diag(rates), np.eye(2), 2.0 * np.diag(rates)))
+    discretised = jax.jit(jax.vmap(discretise, in_axes=(None, None, None, 0)))
+    transition, noise = discretised(*arrays, jnp.asarray(gaps))
+    np.testing.assert_allclose(transition[:, 1, 1], np.exp(-rates[1] * gaps), rtol=1e-13)
+    np.testing.assert_allclose(noise[:, 1, 1], -np.expm1(-2.0 * rates[1] * gaps), rtol=1e-11)
+    np.testing.assert_allclose(noise[:, 0, 0], 1.0, rtol=1e-12)
 
 
 def test_text():

@@ -141,6 +141,7 @@ def test_chain_holds_differences_of_float64_times():
         counts,
         times,
         np.array([0, 2, 4, 1, 3], np.int32),
+        features=np.array([7, 5]),
         group="team",
         epoch=1e12 - 1,
         no_source=6,
@@ -158,6 +159,7 @@ def test_chain_holds_differences_of_float64_times():
     assert along_chain(chain.age) == [0.0, 0.125, 0.5, 0.0, 0.0]
     assert along_chain(chain.first) == [True, False, False, True, False]
     assert along_chain(chain.source) == [0, 2, 4, 1, 3]
+    assert along_chain(chain.feature) == [7, 7, 7, 5, 5]
     blank = np.setdiff1d(np.arange(chain.gap.size), positions)
     assert blank.size == 3
     for leaf, value in ((chain.gap, 0), (chain.age, 0), (chain.first, True), (chain.source, 6)):
