@@ -64,7 +64,7 @@ class Positive(AbstractParameter):
         Raises:
             ValueError: if a known value is not above zero or not finite.
         """
-        _require(value, lambda known: known > 0, "must be above zero")
+        _require(value, lambda known: known > 0, "must be above zero and finite")
         self.log_value = jnp.log(_as_float(value))
 
     @property
@@ -130,7 +130,7 @@ class Ordered(AbstractParameter):
         _require(
             values,
             lambda known: known.ndim == 1 and known.size > 0 and np.all(np.diff(known) > 0),
-            "must be a one-dimensional, strictly increasing sequence",
+            "must be a one-dimensional, strictly increasing sequence of finite numbers",
         )
         array = _as_float(values)
         self.first = array[0]
@@ -278,4 +278,4 @@ def _require(value: ArrayLike, holds, remedy: str) -> None:
     known = np.asarray(value, dtype=float)
     if not (np.all(np.isfinite(known)) and np.all(holds(known))):
         shown = float(known) if known.ndim == 0 else known.tolist()
-        raise ValueError(f"a parameter of {shown} is not possible here: it {remedy} and finite.")
+        raise ValueError(f"a parameter of {shown} is not possible here: it {remedy}.")

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Bool, Float, Scalar
@@ -327,11 +328,10 @@ def semidefinite_factor(small: AbstractMatrix) -> AbstractMatrix:
 
     Returns:
         A lower-triangular factor, with columns of zeros where a pivot is nothing but
-        rounding; for a `Dense` matrix the symmetric factor by eigenvalues.
+        rounding. Its gradients are finite.
     """
     if isinstance(small, Dense):
-        values, vectors = jnp.linalg.eigh(small.array)
-        return Dense(vectors * jnp.sqrt(jnp.maximum(values, 0.0)))
+        return _dense_factor(small)
     rows = _unrolled(small).rows
     size = len(rows)
     lower: list[list[Entry]] = [[None] * size for _ in range(size)]
@@ -339,14 +339,31 @@ def semidefinite_factor(small: AbstractMatrix) -> AbstractMatrix:
         pivot = _minus(rows[j][j], _inner(lower[j][:j], lower[j][:j]))
         if pivot is None:
             continue
-        rounding = size * jnp.finfo(jnp.result_type(pivot)).eps
-        usable = pivot > float(rounding) * rows[j][j]
+        usable = pivot > _rounding(jnp.result_type(pivot), size) * rows[j][j]
         root = jnp.sqrt(jnp.where(usable, pivot, 1.0))
         lower[j][j] = jnp.where(usable, root, 0.0)
         for i in range(j + 1, size):
             rest = _minus(rows[i][j], _inner(lower[i][:j], lower[j][:j]))
             lower[i][j] = None if rest is None else jnp.where(usable, rest / root, 0.0)
     return Unrolled(lower)
+
+
+def _dense_factor(small: Dense) -> Dense:
+    size = small.shape[0]
+    least = jnp.diag(small.array) * _rounding(small.array.dtype, size)
+
+    def eliminate(rest: Array, j: Array) -> tuple[Array, Array]:
+        usable = rest[j, j] > least[j]
+        root = jnp.sqrt(jnp.where(usable, rest[j, j], 1.0))
+        below = jnp.where(usable & (jnp.arange(size) >= j), rest[:, j] / root, 0.0)
+        return rest - jnp.outer(below, below), below
+
+    return Dense(lax.scan(eliminate, small.array, jnp.arange(size))[1].T)
+
+
+def _rounding(dtype: jnp.dtype, size: int) -> float:
+    """The part of a diagonal entry below which a pivot means nothing."""
+    return size * float(jnp.finfo(dtype).eps)
 
 
 def _solve_definite(small: Unrolled, right: Unrolled) -> Unrolled:

@@ -1,12 +1,13 @@
 """Elementary functions that neither overflow nor lose their sign."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from jaxkick._typing import Array, Float
 
-__all__ = ["bounded_exp", "exp_limit", "logistic_split"]
+__all__ = ["Logistic", "bounded_exp", "exp_limit", "logistic"]
 
 
 def exp_limit(dtype: jnp.dtype) -> float:
@@ -30,22 +31,43 @@ def bounded_exp(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.exp(jnp.minimum(x, limit)) * (1 + jnp.maximum(x - limit, 0.0))
 
 
+class Logistic(NamedTuple):
+    """The logistic function σ(x) = exp(exponent) · factor.
+
+    Attributes:
+        exponent: min(x, 0).
+        factor: 1 / (1 + exp(−|x|)).
+        win: σ(x).
+        loss: σ(−x).
+    """
+
+    exponent: Float[Array, "..."]
+    factor: Float[Array, "..."]
+    win: Float[Array, "..."]
+    loss: Float[Array, "..."]
+
+
 @jax.custom_jvp
-def logistic_split(x: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """The logistic function as exp(exponent) · factor, without a logarithm.
+def logistic(x: Float[Array, "..."]) -> Logistic:
+    """The logistic function and its parts, by one exponential and no logarithm.
 
     Args:
         x: log-odds.
 
     Returns:
-        The exponent min(x, 0) and the factor 1 / (1 + exp(−|x|)). Derivatives are taken of
-        their product: all of it is attributed to the exponent.
+        The parts. Under differentiation all of log σ counts as its exponent.
     """
-    return jnp.minimum(x, 0.0), 1 / (1 + jnp.exp(-jnp.abs(x)))
+    small = jnp.exp(-jnp.abs(x))
+    factor = 1 / (1 + small)
+    positive = x > 0
+    win = jnp.where(positive, 1.0, small) * factor
+    loss = jnp.where(positive, small, 1.0) * factor
+    return Logistic(jnp.minimum(x, 0.0), factor, win, loss)
 
 
-@logistic_split.defjvp
-def _logistic_split_jvp(primals, tangents):
+@logistic.defjvp
+def _logistic_jvp(primals, tangents):
     (x,), (dx,) = primals, tangents
-    exponent, factor = logistic_split(x)
-    return (exponent, factor), (lax.logistic(-x) * dx, jnp.zeros_like(factor))
+    parts = logistic(x)
+    change = parts.win * parts.loss * dx
+    return parts, Logistic(parts.loss * dx, jnp.zeros_like(change), change, -change)

@@ -22,21 +22,23 @@ from jaxkick._typing import Array, Float, Int
 __all__ = [
     "Anchor",
     "Grid",
+    "Node",
     "Precision",
     "choose_grid",
-    "node",
     "nodes_needed",
     "sum_over_nodes",
 ]
 
-# Nodes of which a block is unrolled: fewer passes over the memory, more code to compile.
-BLOCK = 8
+# Nodes that are unrolled in a block: fewer exponentials, more code to compile.
+BLOCK = 2
+# The number of nodes is a multiple of this.
+ROUND = 8
 # Grids with a larger stretch are linear for all purposes, and need no fewer nodes.
 LINEAR = 5.0
 # Stretch of a grid on a peak much narrower than the Gaussian, whose tails may be long.
 PEAKED = 1.5
 # Heights above the real line at which the integrand's growth is weighed (below π/4).
-HEIGHTS = (0.2, 0.35, 0.5, 0.65, 0.75)
+HEIGHTS = (0.25, 0.45, 0.6, 0.75)
 
 
 class Anchor(NamedTuple):
@@ -78,6 +80,37 @@ class Grid(NamedTuple):
     span: Float[Array, "..."]
     intervals: Float[Array, "..."]
 
+    def mapped(self, offset: Float[Array, "..."], factor: Float[Array, "..."]) -> "Grid":
+        """The grid of offset + factor · x."""
+        return self._replace(
+            centre=offset + factor * self.centre,
+            stretch=factor * self.stretch,
+            plateau=None if self.plateau is None else factor * self.plateau,
+        )
+
+
+class Node(NamedTuple):
+    """A node of every element's grid: the hyperbolic functions of its u."""
+
+    sinh: Float[Array, "..."]
+    cosh: Float[Array, "..."]
+
+    @classmethod
+    def of(cls, up: Float[Array, "..."], down: Float[Array, "..."]) -> "Node":
+        """From exp(u) and exp(−u)."""
+        return cls(0.5 * (up - down), 0.5 * (up + down))
+
+    def position(self, grid: Grid) -> Float[Array, "..."]:
+        """Where the node lies."""
+        x = grid.centre + grid.stretch * self.sinh
+        return x if grid.plateau is None else x + grid.plateau * (self.sinh / self.cosh)
+
+    def width(self, grid: Grid) -> Float[Array, "..."]:
+        """How much of x the node stands for: dx/du, relative to the grid's stretch."""
+        if grid.plateau is None:
+            return self.cosh
+        return self.cosh + (grid.plateau / grid.stretch) / (self.cosh * self.cosh)
+
 
 class Precision(NamedTuple):
     """What a floating-point type deserves.
@@ -85,7 +118,7 @@ class Precision(NamedTuple):
     Attributes:
         reach: standard deviations of the Gaussian that are covered on each side.
         digits: natural logarithm of the inverse of the relative error aimed at.
-        most_nodes: nodes that are never exceeded, a multiple of the block.
+        most_nodes: nodes that are never exceeded.
     """
 
     reach: float
@@ -127,32 +160,28 @@ def choose_grid(
     outside = jnp.minimum(
         jnp.abs(left - (anchor.centre - half)), jnp.abs(right - (anchor.centre + half))
     )
-    scale = jnp.minimum(jnp.hypot(anchor.scale, outside), LINEAR)
+    scale = jnp.minimum(jnp.sqrt(anchor.scale**2 + outside**2), LINEAR)
     to_left, to_right = jnp.abs(peak - left), jnp.abs(peak - right)
     nearer, farther = jnp.minimum(to_left, to_right), jnp.maximum(to_left, to_right)
-    two = anchor.reach is not None
 
-    step = _gaussian_step(precision.digits, scale / spread, nearer / spread)
-    on_bends = _grid(left if two else None, right, low, high, scale, step)
+    step_bent = _gaussian_step(precision.digits, scale / spread, nearer / spread)
     narrow = spread * (PEAKED + (LINEAR - PEAKED) * spread**2)
-    step = jnp.minimum(
+    step_peak = jnp.minimum(
         _gaussian_step(precision.digits, narrow / spread, jnp.zeros_like(spread)),
         _singular_step(
             precision.digits,
-            jnp.minimum(scale / jnp.hypot(narrow, farther), 1.5),
+            jnp.minimum(scale * lax.rsqrt(narrow**2 + farther**2), 1.5),
             jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2,
         ),
     )
-    on_peak = _grid(peak if two else None, peak, low, high, narrow, step)
-    better = on_peak.intervals < on_bends.intervals
-    return jax.tree.map(lambda first, second: jnp.where(better, first, second), on_peak, on_bends)
-
-
-def _grid(left, right, low, high, scale, step) -> Grid:
-    """A grid with its bends at `left` and `right`, or only `right`, from `low` to `high`."""
-    if left is None:
-        start, end = jnp.arcsinh((low - right) / scale), jnp.arcsinh((high - right) / scale)
-        return Grid(right, scale, None, start, end - start, (end - start) / step)
+    on_peak = _span(low, peak, peak, high, narrow) * step_bent < (
+        _span(low, left, right, high, scale) * step_peak
+    )
+    left, right = jnp.where(on_peak, peak, left), jnp.where(on_peak, peak, right)
+    scale, step = jnp.where(on_peak, narrow, scale), jnp.where(on_peak, step_peak, step_bent)
+    if anchor.reach is None:
+        start, end = jnp.arcsinh((low - left) / scale), jnp.arcsinh((high - left) / scale)
+        return Grid(left, scale, None, start, end - start, (end - start) / step)
     plateau = 0.5 * (right - left)
     # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
     stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
@@ -160,6 +189,11 @@ def _grid(left, right, low, high, scale, step) -> Grid:
     start = -jnp.arcsinh((left - low) / stretch + foot)
     end = jnp.arcsinh((high - right) / stretch + foot)
     return Grid(0.5 * (left + right), stretch, plateau, start, end - start, (end - start) / step)
+
+
+def _span(low, left, right, high, scale) -> Float[Array, "..."]:
+    """About the range of u from `low` to `high`, for the comparison of two grids."""
+    return jnp.log((1 + 2 * (left - low) / scale) * (1 + 2 * (high - right) / scale))
 
 
 def _gaussian_step(digits: float, stretch, distance) -> Float[Array, "..."]:
@@ -183,16 +217,16 @@ def _singular_step(digits: float, height, growth) -> Float[Array, "..."]:
 
 
 def nodes_needed(precision: Precision, grid: Grid) -> Int[Array, ""]:
-    """The number of nodes, a multiple of the block, that serves every element."""
-    blocks = jnp.ceil((jnp.max(grid.intervals, initial=0.0) + 1) / BLOCK)
-    return BLOCK * jnp.clip(blocks, 2, precision.most_nodes // BLOCK).astype(jnp.int32)
+    """The number of nodes that serves every element."""
+    rounds = jnp.ceil((jnp.max(grid.intervals, initial=0.0) + 1) / ROUND)
+    return ROUND * jnp.clip(rounds, 2, precision.most_nodes // ROUND).astype(jnp.int32)
 
 
 def sum_over_nodes(
     grid: Grid,
     count: Int[Array, ""],
     most: int,
-    terms: Callable[[Array, Array], tuple[Array, ...]],
+    terms: Callable[[Node], tuple[Array, ...]],
 ) -> tuple[tuple[Array, ...], Float[Array, "..."]]:
     """Sum functions of the nodes, holding a block of them at a time.
 
@@ -203,10 +237,10 @@ def sum_over_nodes(
         grid: the nodes, constant under differentiation.
         count: how many, a multiple of the block.
         most: the largest possible count.
-        terms: function of a node's position and dx/du.
+        terms: function of a node.
 
     Returns:
-        The sums, and the step in u.
+        The sums, and dx of a node of width one.
     """
     step = grid.span / (count - 1).astype(grid.span.dtype)
     ratio, inverse_ratio = jnp.exp(step), jnp.exp(-step)
@@ -215,11 +249,10 @@ def sum_over_nodes(
     def block(index):
         u = grid.start + (BLOCK * index).astype(step.dtype) * step
         up, down = jnp.exp(u), jnp.exp(-u)
-        total = None
-        for _ in range(BLOCK):
-            new = terms(*_node(grid, up, down))
-            total = new if total is None else jax.tree.map(jnp.add, total, new)
+        total = terms(Node.of(up, down))
+        for _ in range(BLOCK - 1):
             up, down = up * ratio, down * inverse_ratio
+            total = jax.tree.map(jnp.add, total, terms(Node.of(up, down)))
         return total
 
     def body(total, index):
@@ -232,19 +265,5 @@ def sum_over_nodes(
 
     shapes = jax.eval_shape(block, jnp.int32(0))
     zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    return lax.scan(body, zeros, jnp.arange(most // BLOCK, dtype=jnp.int32))[0], step
-
-
-def node(grid: Grid, u: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Position and dx/du of the node at `u`."""
-    return _node(grid, jnp.exp(u), jnp.exp(-u))
-
-
-def _node(grid: Grid, up: Float[Array, "..."], down: Float[Array, "..."]):
-    """Position and dx/du of a node, from exp(u) and exp(−u)."""
-    sinh, cosh = 0.5 * (up - down), 0.5 * (up + down)
-    position, slope = grid.centre + grid.stretch * sinh, grid.stretch * cosh
-    if grid.plateau is None:
-        return position, slope
-    sech = 1 / cosh
-    return position + grid.plateau * sinh * sech, slope + grid.plateau * sech * sech
+    sums, _ = lax.scan(body, zeros, jnp.arange(most // BLOCK, dtype=jnp.int32))
+    return sums, grid.stretch * step

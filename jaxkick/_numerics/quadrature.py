@@ -16,9 +16,9 @@ from jax import lax
 from jaxkick._numerics.grid import (
     Anchor,
     Grid,
+    Node,
     Precision,
     choose_grid,
-    node,
     nodes_needed,
     sum_over_nodes,
 )
@@ -88,11 +88,13 @@ def tilted_log_partition(
     shrink = jnp.exp(-0.5 * lag * log_growth)
     pull = lag * lax.rsqrt(variance)
 
-    def terms(x, width):
-        at = local(centre + deviation * x)
-        z = shrink * x - pull * moved
+    scores = plan.grid.mapped(centre, deviation)
+    standardised = plan.grid.mapped(-pull * moved, shrink)
+
+    def terms(node: Node):
+        at, z = local(node.position(scores)), node.position(standardised)
         mass, first, second = _weighted(at, weight, 0.5 * z * z + plan.height)
-        mass = mass * width
+        mass = mass * node.width(plan.grid)
         # Far nodes carry no mass, but may carry slopes whose squares overflow.
         alive = mass > 1e-30
         excess = jnp.where(alive, plan.follow * first + pull * z - plan.slope, 0.0)
@@ -100,10 +102,10 @@ def tilted_log_partition(
         return mass, tilt, tilt * excess, mass * jnp.where(alive, second, 0.0)
 
     count = nodes_needed(precision, plan.grid)
-    sums, step = sum_over_nodes(plan.grid, count, precision.most_nodes, terms)
+    sums, unit = sum_over_nodes(plan.grid, count, precision.most_nodes, terms)
     total, tilt, tilt_squared, curvature = sums
     excess = tilt / total
-    value = plan.height + jnp.log(total * step) - LOG_SQRT_2PI - 0.5 * lag * log_growth
+    value = plan.height + jnp.log(total * unit) - LOG_SQRT_2PI - 0.5 * lag * log_growth
     first = plan.slope + excess
     second = plan.follow**2 * (curvature / total) - pull**2 + (tilt_squared / total - excess**2)
     if weight is not None:
@@ -145,9 +147,11 @@ def gaussian_expectation(
     grid = lax.stop_gradient(grid)
     scale = deviation * jnp.exp(0.5 * _log_growth(variance, fixed_variance))
 
-    def terms(x, width):
-        at = local(mean + scale * x)
-        mass = jnp.exp(-0.5 * x * x) * width
+    scores = grid.mapped(mean, scale)
+
+    def terms(node: Node):
+        at, x = local(node.position(scores)), node.position(grid)
+        mass = jnp.exp(-0.5 * x * x) * node.width(grid)
         return mass, mass * at.log_prob, mass * at.first, mass * at.second
 
     count = nodes_needed(precision, grid)
@@ -180,8 +184,10 @@ def gaussian_mean(
     count = nodes_needed(precision, grid)
 
     def add(index, sums):
-        x, width = node(grid, grid.start + index.astype(mean.dtype) * step)
-        mass = jnp.exp(-0.5 * x * x) * width
+        u = grid.start + index.astype(mean.dtype) * step
+        node = Node.of(jnp.exp(u), jnp.exp(-u))
+        x = node.position(grid)
+        mass = jnp.exp(-0.5 * x * x) * node.width(grid)
         return sums[0] + mass, sums[1] + mass * function(mean + deviation * x)
 
     step = grid.span / (count - 1).astype(mean.dtype)

@@ -44,24 +44,23 @@ class Tilted(NamedTuple):
 
 class _Newton(NamedTuple):
     count: Array
+    unfinished: Array
     score: Array
     lower: Array
     upper: Array
     previous: Array
-    growth: Array
-    done: Array
 
 
 def find_mode(tilted: Tilted, guess: Float[Array, "..."] | None) -> Float[Array, "..."]:
     """A score at which the tilted density has a maximum, to 5 % of the maximum's width.
 
-    Newton's method between brackets: bisection where it stalls, longer steps where it has
-    not yet found a bracket. A maximum is bracketed by the sign of the slope, so curvature of
-    the wrong sign does no harm.
+    Newton's method between brackets, with bisection where it stalls and longer steps where it
+    has not yet found a bracket. A maximum is bracketed by the sign of the slope, so curvature
+    of the wrong sign does no harm.
 
     Args:
         tilted: the density.
-        guess: a score near which the likelihood bends, if known.
+        guess: a score near which the likelihood bends, if known; tried if it lies uphill.
 
     Returns:
         The maximiser, a local one if there are several.
@@ -69,46 +68,33 @@ def find_mode(tilted: Tilted, guess: Float[Array, "..."] | None) -> Float[Array,
     local, mean, variance, weight = tilted
     huge = jnp.finfo(mean.dtype).max / 4
 
-    def newton(score):
-        at = local(score)
-        pull = variance * weight * at.first - (score - mean)
-        return pull, jnp.maximum(1 - variance * weight * at.second, 1.0)
-
     def improve(search: _Newton) -> _Newton:
-        pull, stiffness = newton(search.score)
+        at = local(search.score)
+        pull = variance * weight * at.first - (search.score - mean)
+        stiffness = jnp.maximum(1 - variance * weight * at.second, 1.0)
         step = pull / stiffness
         lower = jnp.where(pull > 0, search.score, search.lower)
         upper = jnp.where(pull < 0, search.score, search.upper)
         bracketed = (lower > -huge) & (upper < huge)
         slow = jnp.abs(step) > 0.5 * search.previous
-        growth = jnp.where(slow & ~bracketed, 2 * search.growth, 1.0)
-        target = search.score + growth * step
+        target = search.score + jnp.where(slow, 2 * jnp.sign(step) * search.previous, step)
         bisect = bracketed & (slow | (target <= lower) | (target >= upper))
         target = jnp.where(bisect, 0.5 * (lower + upper), target)
+        jump = jnp.zeros_like(bracketed)
+        if guess is not None:
+            # From the mean, where Newton's step leads past the guess or is not to be trusted.
+            past = (guess - search.score) * (guess - target) < 0
+            inside = (guess > lower) & (guess < upper)
+            jump = (search.count == 0) & inside & (past | (stiffness > 10.0))
+            target = jnp.where(jump, guess, target)
         found = step * step * stiffness <= 0.0025 * variance
         target = jnp.where(found, search.score + step, target)
-        score = jnp.where(search.done, search.score, target)
-        previous = jnp.abs(score - search.score)
-        return _Newton(
-            search.count + 1, score, lower, upper, previous, growth, search.done | found
-        )
+        previous = jnp.where(jump, huge, jnp.abs(target - search.score))
+        return _Newton(search.count + 1, ~jnp.all(found), target, lower, upper, previous)
 
-    pull, stiffness = newton(mean)
-    lower, upper = jnp.where(pull > 0, mean, -huge), jnp.where(pull < 0, mean, huge)
-    start = mean + pull / stiffness
-    if guess is not None:
-        clipped = jnp.clip(guess, lower, upper)
-        start = jnp.where(clipped == mean, start, clipped)
-    first = _Newton(
-        count=jnp.int32(0),
-        score=start,
-        lower=lower,
-        upper=upper,
-        previous=jnp.full_like(mean, huge),
-        growth=jnp.ones_like(mean),
-        done=jnp.zeros(mean.shape, dtype=bool),
-    )
-    last = lax.while_loop(lambda s: (s.count < MOST_STEPS) & ~jnp.all(s.done), improve, first)
+    far = jnp.full_like(mean, huge)
+    first = _Newton(jnp.int32(0), jnp.asarray(True), mean, -far, far, far)
+    last = lax.while_loop(lambda s: (s.count < MOST_STEPS) & s.unfinished, improve, first)
     return last.score
 
 
@@ -135,15 +121,13 @@ def tangent_edges(
         The lower and the upper bound, in the same units.
     """
     away = jnp.minimum(6.0 * spread, reach)
-
-    def extent(side: float):
-        value, slope = tilted.log_density(peak + side * away)
-        left = 0.5 * reach**2 - (height - value)
-        fall = jnp.maximum(-side * slope, 0.0)
-        further = 2 * left / (fall + jnp.sqrt(jnp.maximum(fall**2 + 2 * left, 0.0)) + 1e-6)
-        return jnp.clip(away + further, 3.0 * spread, reach)
-
-    return peak - extent(-1.0), peak + extent(1.0)
+    side = jnp.asarray([-1.0, 1.0], dtype=peak.dtype).reshape((2,) + (1,) * peak.ndim)
+    value, slope = tilted.log_density(peak + side * away)
+    left = 0.5 * reach**2 - (height - value)
+    fall = jnp.maximum(-side * slope, 0.0)
+    further = 2 * left / (fall + jnp.sqrt(jnp.maximum(fall**2 + 2 * left, 0.0)) + 1e-6)
+    extent = jnp.clip(away + further, 3.0 * spread, reach)
+    return peak - extent[0], peak + extent[1]
 
 
 def bisected_edges(

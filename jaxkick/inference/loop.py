@@ -35,6 +35,7 @@ _WINDOW = 5
 _BEST_RATE, _WORST_RATE = 0.9, 0.99
 _MOST_DAMPING = 0.999
 _PATIENCE = 12
+_LEAST_FALL = 0.05
 
 Tree = TypeVar("Tree")
 
@@ -215,7 +216,8 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     Both ways are computed and one is chosen: a branch would copy the history.
     """
     started = jnp.isfinite(state.accepted.norm)
-    better = evaluated.norm < 0.9 * state.reference_norm
+    # Damped steps fall the slower by right.
+    better = evaluated.norm < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.reference_norm
     patience = jnp.where(better, _PATIENCE, state.patience - 1)
     stalled = feasible & (patience <= 0)
     more = stalled | (~feasible & started)
@@ -223,7 +225,9 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     grown = evaluated.norm > 2.0 * state.accepted.norm
     restart = stalled | grown | ~started | ~feasible
     history = _extend(state, evaluated, damping, restart)
-    moved = jnp.where(started, _largest_move(state.accepted, evaluated), jnp.inf)
+    # As far as the step would have gone without damping.
+    moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
+    moved = jnp.where(started, moved, jnp.inf)
     moves = jnp.where(feasible, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     return LoopState(
         sites=_where(
@@ -235,7 +239,7 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
         history=history,
         damping=damping,
         moves=moves,
-        distance=jnp.where(feasible, _distance_left(moves), state.distance),
+        distance=jnp.where(feasible, _distance_left(moves, state.damping), state.distance),
         reference_norm=jnp.where(
             feasible & (better | stalled), evaluated.norm, state.reference_norm
         ),
@@ -307,13 +311,15 @@ def _largest_move(before: _Accepted, now: _Accepted) -> Scalar:
     return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs])))
 
 
-def _distance_left(moves: Float[Array, " window"]) -> Scalar:
+def _distance_left(moves: Float[Array, " window"], damping: Scalar) -> Scalar:
     """What is left to go if moves keep shrinking as they did: the rest of a geometric series.
 
     Early moves shrink fast while slow modes are still hidden behind them, so that the rate is
     never taken to be better than `_BEST_RATE`.
     """
     rate = jnp.power(moves[0] / moves[-1], 1.0 / (_WINDOW - 1))
+    # The rate without damping, which slows every mode alike.
+    rate = 1.0 - (1.0 - rate) / (1.0 - damping)
     rate = jnp.where(jnp.isfinite(moves[-1]), jnp.clip(rate, _BEST_RATE, _WORST_RATE), _WORST_RATE)
     recent = jnp.maximum(moves[0], moves[1])
     return jnp.where(recent == 0, 0.0, recent * rate / (1.0 - rate))

@@ -54,7 +54,9 @@ def _incomplete_gammas_jvp(count, primals, tangents):
 
 def _poisson_terms(x: Scalar, count: int) -> list[Scalar]:
     """exp(−2x) (2x)ᵏ/k! for k < `count`."""
-    terms = [jnp.square(jnp.exp(-x))]
+    decay = jnp.exp(-x)
+    # XLA would make exp(-x) exp(-x) a second exponential, did the maximum not stand between.
+    terms = [decay * jnp.maximum(decay, 0.0)]
     for k in range(1, count):
         terms.append(terms[-1] * x * (2.0 / k))
     return terms

@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import ArrayLike
 
-from jaxkick._numerics import Anchor, Derivatives, Local, logistic_split, normal_tail
+from jaxkick._numerics import Anchor, Derivatives, Local, logistic, normal_tail
 from jaxkick._typing import Array, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align, log_partition_by_quadrature
 
@@ -94,10 +94,10 @@ class Logit(AbstractLikelihood):
 
     def local(self, outcome: Float[Array, "..."]) -> Callable[[Array], Local]:
         def at(score):
-            margin = outcome * score
-            exponent, factor = logistic_split(margin)
-            loses = lax.logistic(-margin)
-            return Local(exponent, outcome * loses, -loses * lax.logistic(margin), factor)
+            parts = logistic(outcome * score)
+            return Local(
+                parts.exponent, outcome * parts.loss, -parts.win * parts.loss, parts.factor
+            )
 
         return at
 

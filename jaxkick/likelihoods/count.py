@@ -13,14 +13,14 @@ from jaxkick._numerics import (
     Anchor,
     Derivatives,
     Local,
+    Precision,
     bounded_exp,
+    exp_limit,
     gaussian_mean,
     integer_quantile,
     log_ive,
     skellam_cdf,
 )
-from jaxkick._numerics.elementary import exp_limit
-from jaxkick._numerics.grid import Precision
 from jaxkick._parameters import AbstractParameter, real
 from jaxkick._typing import Array, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import ArrayLike
 
-from jaxkick._numerics import Anchor, Derivatives, Local, log_interval, logistic_split
+from jaxkick._numerics import Anchor, Derivatives, Local, log_interval, logistic
 from jaxkick._parameters import AbstractParameter, ordered, positive
 from jaxkick._typing import Array, Bool, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align, log_partition_by_quadrature
@@ -189,17 +189,13 @@ class OrdinalLogit(_AbstractOrdinal):
         has_upper = bounds.has_upper.astype(outcome.dtype)
 
         def at(score):
-            above, below = score - bounds.lower, bounds.upper - score
-            exponent_above, factor_above = logistic_split(above)
-            exponent_below, factor_below = logistic_split(below)
-            not_above, not_below = lax.logistic(-above), lax.logistic(-below)
+            above, below = logistic(score - bounds.lower), logistic(bounds.upper - score)
             return Local(
-                has_lower * exponent_above + has_upper * exponent_below,
-                has_lower * not_above - has_upper * not_below,
-                -has_lower * not_above * lax.logistic(above)
-                - has_upper * not_below * lax.logistic(below),
-                jnp.where(bounds.has_lower, factor_above, 1.0)
-                * jnp.where(bounds.has_upper, factor_below, 1.0),
+                has_lower * above.exponent + has_upper * below.exponent,
+                has_lower * above.loss - has_upper * below.loss,
+                -has_lower * above.win * above.loss - has_upper * below.win * below.loss,
+                jnp.where(bounds.has_lower, above.factor, 1.0)
+                * jnp.where(bounds.has_upper, below.factor, 1.0),
             )
 
         return at

@@ -83,4 +83,6 @@ def _between(
     N = model.carry_back(future.N.symmetric(), now, right).T
     N = model.carry_back(N, now, right)
     phi = P @ h
-    return dot(h, m) + dot(phi, r), dot(h, phi) - dot(phi, N @ phi)
+    # A variance of zero may come out just below it.
+    variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)
+    return dot(h, m) + dot(phi, r), variance

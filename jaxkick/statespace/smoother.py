@@ -213,4 +213,8 @@ def _cavity(
     v = dot(h, phi)
     s = gain(site, mu, v).s
     k = 1.0 + site.precision * s * q
-    return (mu + p + site.precision_mean * s * q) / k, (v - s * q) / k
+    left = v - s * q
+    # Rounding may leave a variance of zero just below it; one that is far below stays.
+    rounding = float(jnp.finfo(left.dtype).eps) ** 0.75 * v
+    left = jnp.where((left < 0) & (left > -rounding), 0.0, left)
+    return (mu + p + site.precision_mean * s * q) / k, left / k

@@ -52,6 +52,14 @@ def test_samples_have_the_covariance_of_the_kernel(kernel):
     np.testing.assert_allclose(samples[:, 1], samples[:, 3], atol=1e-12)
 
 
+def test_gradients_are_finite_where_nothing_is_random():
+    def total(kernel):
+        return jnp.sum(sample_prior(kernel, TIMES, jax.random.key(0), (2, 3)))
+
+    slopes = jax.grad(total)(Periodic(1.2, 0.7, 3.3, order=4) + Linear(0.4))
+    assert all(np.isfinite(slope) and slope != 0.0 for slope in jax.tree.leaves(slopes))
+
+
 def test_shapes_and_keys():
     kernel, key = Matern32(1.0, 1.0), jax.random.key(0)
     assert sample_prior(kernel, TIMES, key, (2, 3)).shape == (2, 3, 6)

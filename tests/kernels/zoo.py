@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from jaxkick._parameters import resolve
 from jaxkick.kernels import (
     Affine,
     Constant,
@@ -206,32 +207,45 @@ def interval(start, gap, dtype=np.float64):
     return Interval(Instant(age, age, epoch), Instant(end, end, epoch), gap)
 
 
-def outputs(kernel, start, gap):
+def outputs(kernel, start, gap, dense=True):
     """All that a kernel says of one interval, as arrays."""
-    span = interval(start, gap, jnp.result_type(gap))
     dtype = jnp.result_type(gap)
+    span = interval(start, gap, dtype)
 
     def array(small):
         return small.to_array().astype(dtype)
 
-    return {
+    values = {
         "h": array(kernel.measurement())[:, 0],
         "A": array(kernel.transition(span)),
         "Q": array(kernel.noise_cov(span)),
         "P_start": array(kernel.state_cov(span.start)),
-        "P_end": array(kernel.state_cov(span.end)),
-        "k": jnp.asarray(kernel.covariance(span.start, span.end), dtype),
-        "k_state": state_space_covariance(kernel, span.end, span.start),
     }
+    if dense:
+        values["P_end"] = array(kernel.state_cov(span.end))
+        values["k"] = jnp.asarray(kernel.covariance(span.start, span.end), dtype)
+        values["k_state"] = state_space_covariance(kernel, span.end, span.start)
+    return values
 
 
 @eqx.filter_jit
-def _evaluate(kernel, starts, gaps):
-    return jax.vmap(lambda start, gap: outputs(kernel, start, gap))(starts, gaps)
+def _evaluate(kernel, starts, gaps, dense):
+    return jax.vmap(lambda start, gap: outputs(kernel, start, gap, dense))(starts, gaps)
 
 
-def evaluate(kernel, starts, gaps, dtype=np.float64):
+# Every call has this many intervals, so that each kernel is compiled once for all the tests.
+BATCH = 13
+
+
+def evaluate(kernel, starts, gaps, dtype=np.float64, dense=True):
     """`outputs` for many intervals (starts count from the first time), as NumPy arrays."""
-    starts, gaps = np.broadcast_arrays(starts, gaps)
-    values = _evaluate(kernel, jnp.asarray(starts, dtype), jnp.asarray(gaps, dtype))
-    return {name: np.asarray(value) for name, value in values.items()}
+    starts, gaps = np.broadcast_arrays(np.atleast_1d(starts), gaps)
+    if dtype == np.float32:
+        kernel = resolve(kernel, jnp.dtype(dtype))
+    count = len(gaps)
+    batches = np.arange(BATCH * -(-count // BATCH)).reshape(-1, BATCH) % count
+    parts = []
+    for batch in batches:
+        arrays = (jnp.asarray(values[batch], dtype) for values in (starts, gaps))
+        parts.append(jax.device_get(_evaluate(kernel, *arrays, dense)))
+    return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}

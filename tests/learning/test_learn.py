@@ -1,0 +1,184 @@
+"""`learn` climbs to the maximum, and says how it went."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.optimize
+
+import jaxkick as jk
+from tests.learning.simulate import (
+    TRUTH,
+    dense_evidence,
+    measurements,
+    numbers,
+    probit_matches,
+)
+
+POOR = jk.Model(jk.kernels.Matern12(0.2, lengthscale=20.0), jk.likelihoods.Gaussian(3.0))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return measurements()
+
+
+@pytest.fixture(scope="module")
+def learnt(data):
+    return jk.learn(POOR, data)
+
+
+def test_finds_the_maximum_that_scipy_finds_on_dense_matrices(data, learnt):
+    model, history = learnt
+    best = scipy.optimize.minimize(
+        lambda x: -dense_evidence(x, data), np.log(numbers(TRUTH)), tol=1e-8, method="Nelder-Mead"
+    )
+    assert history.converged
+    np.testing.assert_allclose(history.values[-1], -best.fun, atol=0.01)
+    np.testing.assert_allclose(np.log(numbers(model)), best.x, atol=0.02)
+
+
+def test_recovers_the_parameters_that_made_the_data(learnt):
+    np.testing.assert_allclose(numbers(learnt[0]), numbers(TRUTH), rtol=0.4)
+
+
+def test_history_tells_every_step(data, learnt):
+    model, history = learnt
+    steps = len(history.values)
+    assert 3 < steps < 40
+    np.testing.assert_allclose(
+        history.values[0], dense_evidence(np.log(numbers(POOR)), data), atol=0.01
+    )
+    assert (np.diff(history.values) > -0.01).all()
+    assert (np.diff(history.seconds) > 0).all()
+    assert history.gradient_norms[-1] < 0.5 < 50 < history.gradient_norms[0]
+    assert history.inference_steps.shape == (steps,)
+    assert set(history.parameters) == {
+        "kernel.variance",
+        "kernel.lengthscale",
+        "likelihood.variance",
+    }
+    assert history.parameters["kernel.lengthscale"].shape == (steps,)
+    np.testing.assert_allclose(history.parameters["kernel.lengthscale"][0], 20.0)
+    assert history.parameters["kernel.variance"][-1] == float(model.kernel.variance.value)
+    assert history.climbs.shape == (1,)
+    assert "converged" in repr(history)
+
+
+def test_nothing_near_is_better_on_matches():
+    kernel = jk.kernels.Constant(0.3) + jk.kernels.Matern12(0.6, lengthscale=3.0)
+    data = probit_matches(kernel)
+    start = jk.Model(
+        jk.kernels.Constant(1.0) + jk.kernels.Matern12(1.0, 1.0), jk.likelihoods.Probit()
+    )
+    model, history = jk.learn(start, data)
+    leaves, structure = jax.tree.flatten(model)
+
+    def loss(x):
+        moved = jax.tree.unflatten(structure, [jnp.asarray(each) for each in x])
+        return -float(jk.log_marginal_likelihood(moved, data, tol=1e-6))
+
+    best = scipy.optimize.minimize(
+        loss, np.stack(leaves), method="Nelder-Mead", options={"fatol": 1e-3, "xatol": 0.01}
+    )
+    np.testing.assert_allclose(history.values.max(), -best.fun, atol=0.02)
+
+
+def test_one_program_serves_all_steps(data):
+    traces = []
+
+    class Counted(jk.likelihoods.Gaussian):
+        def log_partition(self, *arguments):
+            traces.append(1)
+            return super().log_partition(*arguments)
+
+    start = jk.Model(jk.kernels.Matern12(1.0, 1.0), Counted(1.0))
+    jk.learn(start, data, max_steps=0)
+    first = len(traces)
+    _, history = jk.learn(start, data, max_steps=5)
+    assert len(history.values) == 6
+    assert len(traces) == first
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        optax.adam(0.2),
+        # One that asks for values of its own.
+        optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(10)),
+    ],
+    ids=["adam", "backtracking"],
+)
+def test_any_optimiser_of_optax(data, learnt, optimiser):
+    _, history = jk.learn(POOR, data, optimiser=optimiser, max_steps=150)
+    assert history.values.max() > learnt[1].values.max() - 0.1
+
+
+def test_never_returns_something_worse(data, learnt):
+    # Far too long steps, away from the best point.
+    model, history = jk.learn(learnt[0], data, optimiser=optax.sgd(0.5), max_steps=4)
+    assert history.values[1:].max() < history.values[0]
+    assert eqx.tree_equal(model, learnt[0])
+    assert not history.converged
+
+
+def test_stops_where_nothing_is_to_be_gained(data, learnt):
+    _, history = jk.learn(learnt[0], data)
+    assert history.converged
+    assert len(history.values) <= 5
+    still = optax.sgd(0.0)
+    _, history = jk.learn(POOR, data, optimiser=still, patience=3)
+    assert len(history.values) == 4
+    assert history.converged
+
+
+@pytest.mark.parametrize("together", [1, 3])
+def test_restarts_keep_the_best_climb(data, learnt, together):
+    # Three steps from here are not enough; some perturbed start is nearer.
+    arguments = {"max_steps": 3, "restarts": 2, "key": jax.random.key(1), "spread": 1.5}
+    model, history = jk.learn(POOR, data, together=together, **arguments)
+    _, alone = jk.learn(POOR, data, max_steps=3)
+    assert history.climbs.shape == (3,)
+    assert len(set(history.climbs.tolist())) == 3
+    np.testing.assert_allclose(history.climbs[0], alone.values.max(), atol=1e-4)
+    np.testing.assert_allclose(history.values.max(), history.climbs.max())
+    value = jk.log_marginal_likelihood(model, data)
+    np.testing.assert_allclose(value, history.climbs.max(), atol=0.01)
+
+
+def test_reports_progress(data, capsys):
+    seen = []
+    jk.learn(POOR, data, max_steps=2, progress=lambda step, value: seen.append((step, value)))
+    assert [step for step, _ in seen] == [1, 2]
+    assert seen[1][1] > seen[0][1]
+    jk.learn(POOR, data, max_steps=2, progress=True)
+    assert "learning: step 2, log-marginal likelihood -" in capsys.readouterr().err
+
+
+def test_learns_from_active_observations_alone(data):
+    active = np.arange(data.num_observations) % 2 == 0
+    _, history = jk.learn(POOR, data, active=active, max_steps=0)
+    expected = dense_evidence(np.log(numbers(POOR)), data, active)
+    np.testing.assert_allclose(history.values[0], expected, atol=0.01)
+
+
+def test_float32(learnt):
+    data = measurements()
+    single = jax.tree.map(
+        lambda leaf: leaf.astype(np.float32) if eqx.is_inexact_array(leaf) else leaf, data
+    )
+    _, history = jk.learn(POOR, single)
+    np.testing.assert_allclose(history.values.max(), learnt[1].values.max(), atol=0.05)
+
+
+def test_says_what_is_wrong(data):
+    with pytest.raises(ValueError, match="`restarts` needs a `key`"):
+        jk.learn(POOR, data, restarts=2)
+    wrong = jk.Model(POOR.kernel, jk.likelihoods.Probit())
+    with pytest.raises(ValueError, match="outside the domain of Probit"):
+        jk.learn(wrong, data)
+    hopeless = jk.Model(jk.kernels.Matern12(1e300, 1.0), jk.likelihoods.Gaussian(1e-300))
+    with pytest.raises(jk.InferenceError, match="fails at the starting values"):
+        jk.learn(hopeless, data)
