@@ -29,10 +29,8 @@ __all__ = [
     "sum_over_nodes",
 ]
 
-# Nodes that are unrolled in a block: fewer exponentials, more code to compile.
-BLOCK = 2
 # The number of nodes is a multiple of this.
-ROUND = 8
+ROUND = 4
 # Grids with a larger stretch are linear for all purposes, and need no fewer nodes.
 LINEAR = 5.0
 # Stretch of a grid on a peak much narrower than the Gaussian, whose tails may be long.
@@ -96,8 +94,9 @@ class Node(NamedTuple):
     cosh: Float[Array, "..."]
 
     @classmethod
-    def of(cls, up: Float[Array, "..."], down: Float[Array, "..."]) -> "Node":
-        """From exp(u) and exp(−u)."""
+    def at(cls, u: Float[Array, "..."]) -> "Node":
+        """The node at `u`."""
+        up, down = jnp.exp(u), jnp.exp(-u)
         return cls(0.5 * (up - down), 0.5 * (up + down))
 
     def position(self, grid: Grid) -> Float[Array, "..."]:
@@ -118,7 +117,7 @@ class Precision(NamedTuple):
     Attributes:
         reach: standard deviations of the Gaussian that are covered on each side.
         digits: natural logarithm of the inverse of the relative error aimed at.
-        most_nodes: nodes that are never exceeded.
+        most_nodes: nodes that are never exceeded, a multiple of the round.
     """
 
     reach: float
@@ -163,37 +162,38 @@ def choose_grid(
     scale = jnp.minimum(jnp.sqrt(anchor.scale**2 + outside**2), LINEAR)
     to_left, to_right = jnp.abs(peak - left), jnp.abs(peak - right)
     nearer, farther = jnp.minimum(to_left, to_right), jnp.maximum(to_left, to_right)
-
-    step_bent = _gaussian_step(precision.digits, scale / spread, nearer / spread)
     narrow = spread * (PEAKED + (LINEAR - PEAKED) * spread**2)
-    step_peak = jnp.minimum(
-        _gaussian_step(precision.digits, narrow / spread, jnp.zeros_like(spread)),
-        _singular_step(
-            precision.digits,
-            jnp.minimum(scale * lax.rsqrt(narrow**2 + farther**2), 1.5),
-            jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2,
-        ),
+
+    # Two candidates along a first axis, which is less to compile than each by itself.
+    scales = jnp.stack([scale, narrow])
+    steps = _gaussian_step(
+        precision.digits, scales / spread, jnp.stack([nearer, jnp.zeros_like(peak)]) / spread
     )
-    on_peak = _span(low, peak, peak, high, narrow) * step_bent < (
-        _span(low, left, right, high, scale) * step_peak
+    singular = _singular_step(
+        precision.digits,
+        jnp.minimum(scale * lax.rsqrt(narrow**2 + farther**2), 1.5),
+        jnp.minimum(anchor.scale, LINEAR) ** 2 - (nearer + outside) ** 2,
     )
-    left, right = jnp.where(on_peak, peak, left), jnp.where(on_peak, peak, right)
-    scale, step = jnp.where(on_peak, narrow, scale), jnp.where(on_peak, step_peak, step_bent)
-    if anchor.reach is None:
-        start, end = jnp.arcsinh((low - left) / scale), jnp.arcsinh((high - left) / scale)
-        return Grid(left, scale, None, start, end - start, (end - start) / step)
-    plateau = 0.5 * (right - left)
-    # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
-    stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
-    foot = jnp.cbrt(0.5 * plateau / stretch)
-    start = -jnp.arcsinh((left - low) / stretch + foot)
-    end = jnp.arcsinh((high - right) / stretch + foot)
-    return Grid(0.5 * (left + right), stretch, plateau, start, end - start, (end - start) / step)
+    steps = steps.at[1].min(singular)
+    lefts = jnp.stack([left, peak])
+    rights = lefts if anchor.reach is None else jnp.stack([right, peak])
+    grids = _between(low, lefts, rights, high, scales, steps, anchor.reach is not None)
+    on_peak = grids.intervals[1] < grids.intervals[0]
+    return jax.tree.map(lambda each: jnp.where(on_peak, each[1], each[0]), grids)
 
 
-def _span(low, left, right, high, scale) -> Float[Array, "..."]:
-    """About the range of u from `low` to `high`, for the comparison of two grids."""
-    return jnp.log((1 + 2 * (left - low) / scale) * (1 + 2 * (high - right) / scale))
+def _between(low, left, right, high, scale, step, two: bool) -> Grid:
+    """Grids with bends at `left` and `right`, if there are two, from `low` to `high`."""
+    plateau, stretch, foot = None, scale, 0.0
+    if two:
+        plateau = 0.5 * (right - left)
+        # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
+        stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
+        foot = jnp.cbrt(0.5 * plateau / stretch)
+    ends = jnp.stack([left - low, high - right]) / stretch + foot
+    before, after = jnp.log(ends + jnp.sqrt(1 + ends**2))
+    span = before + after
+    return Grid(0.5 * (left + right), stretch, plateau, -before, span, span / step)
 
 
 def _gaussian_step(digits: float, stretch, distance) -> Float[Array, "..."]:
@@ -228,14 +228,14 @@ def sum_over_nodes(
     most: int,
     terms: Callable[[Node], tuple[Array, ...]],
 ) -> tuple[tuple[Array, ...], Float[Array, "..."]]:
-    """Sum functions of the nodes, holding a block of them at a time.
+    """Sum functions of the nodes, holding one node of every element at a time.
 
-    The loop has a fixed length, as reverse-mode differentiation needs, and skips the blocks
-    beyond `count`; the backward pass recomputes a block instead of storing it.
+    The loop has a fixed length, as reverse-mode differentiation needs, and skips what is
+    beyond `count`; the backward pass recomputes a node instead of storing it.
 
     Args:
         grid: the nodes, constant under differentiation.
-        count: how many, a multiple of the block.
+        count: how many, a multiple of the round.
         most: the largest possible count.
         terms: function of a node.
 
@@ -243,27 +243,22 @@ def sum_over_nodes(
         The sums, and dx of a node of width one.
     """
     step = grid.span / (count - 1).astype(grid.span.dtype)
-    ratio, inverse_ratio = jnp.exp(step), jnp.exp(-step)
 
     @jax.checkpoint
-    def block(index):
-        u = grid.start + (BLOCK * index).astype(step.dtype) * step
-        up, down = jnp.exp(u), jnp.exp(-u)
-        total = terms(Node.of(up, down))
-        for _ in range(BLOCK - 1):
-            up, down = up * ratio, down * inverse_ratio
-            total = jax.tree.map(jnp.add, total, terms(Node.of(up, down)))
-        return total
+    def add_node(total, index):
+        node = Node.at(grid.start + index.astype(step.dtype) * step)
+        return jax.tree.map(jnp.add, total, terms(node))
 
-    def body(total, index):
-        return lax.cond(
-            BLOCK * index < count,
-            lambda total: jax.tree.map(jnp.add, total, block(index)),
-            lambda total: total,
-            total,
-        ), None
+    @jax.checkpoint
+    def add_round(total, first):
+        def all_nodes(total):
+            indices = first + jnp.arange(ROUND, dtype=jnp.int32)
+            return lax.scan(lambda t, i: (add_node(t, i), None), total, indices)[0]
 
-    shapes = jax.eval_shape(block, jnp.int32(0))
+        return lax.cond(first < count, all_nodes, lambda total: total, total)
+
+    shapes = jax.eval_shape(terms, Node.at(grid.start))
     zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    sums, _ = lax.scan(body, zeros, jnp.arange(most // BLOCK, dtype=jnp.int32))
+    rounds = jnp.arange(0, most, ROUND, dtype=jnp.int32)
+    sums, _ = lax.scan(lambda t, i: (add_round(t, i), None), zeros, rounds)
     return sums, grid.stretch * step

@@ -10,6 +10,7 @@ nor in those that automatic differentiation takes of them.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -81,11 +82,11 @@ def tilted_log_partition(
     )
     plan = lax.stop_gradient(_plan(precision, fixed, lax.stop_gradient(anchor)))
     lag = fixed.variance * plan.resist
-    log_growth = _log_growth(variance, fixed.variance)
+    growth = _growth(variance)
     moved = mean - fixed.mean
     centre = fixed.mean + plan.follow * moved
-    deviation = jnp.sqrt(fixed.variance) * jnp.exp(0.5 * plan.follow * log_growth)
-    shrink = jnp.exp(-0.5 * lag * log_growth)
+    deviation = jnp.sqrt(fixed.variance) * jnp.exp(0.5 * plan.follow * growth)
+    shrink = jnp.exp(-0.5 * lag * growth)
     pull = lag * lax.rsqrt(variance)
 
     scores = plan.grid.mapped(centre, deviation)
@@ -105,7 +106,7 @@ def tilted_log_partition(
     sums, unit = sum_over_nodes(plan.grid, count, precision.most_nodes, terms)
     total, tilt, tilt_squared, curvature = sums
     excess = tilt / total
-    value = plan.height + jnp.log(total * unit) - LOG_SQRT_2PI - 0.5 * lag * log_growth
+    value = plan.height + jnp.log(total * unit) - LOG_SQRT_2PI - 0.5 * lag * growth
     first = plan.slope + excess
     second = plan.follow**2 * (curvature / total) - pull**2 + (tilt_squared / total - excess**2)
     if weight is not None:
@@ -145,7 +146,7 @@ def gaussian_expectation(
     units = lax.stop_gradient(anchor).in_units(fixed_mean, deviation)
     grid = choose_grid(precision, zero - reach, zero, zero + reach, one, units)
     grid = lax.stop_gradient(grid)
-    scale = deviation * jnp.exp(0.5 * _log_growth(variance, fixed_variance))
+    scale = deviation * jnp.exp(0.5 * _growth(variance))
 
     scores = grid.mapped(mean, scale)
 
@@ -184,8 +185,7 @@ def gaussian_mean(
     count = nodes_needed(precision, grid)
 
     def add(index, sums):
-        u = grid.start + index.astype(mean.dtype) * step
-        node = Node.of(jnp.exp(u), jnp.exp(-u))
+        node = Node.at(grid.start + index.astype(mean.dtype) * step)
         x = node.position(grid)
         mass = jnp.exp(-0.5 * x * x) * node.width(grid)
         return sums[0] + mass, sums[1] + mass * function(mean + deviation * x)
@@ -232,10 +232,15 @@ def _smallest(dtype: jnp.dtype) -> float:
     return 1e-150 if dtype == jnp.float64 else 1e-18
 
 
-def _log_growth(variance: Float[Array, "..."], fixed: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(variance / fixed), which is zero but has a derivative.
+@jax.custom_jvp
+def _growth(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The logarithm of the variance relative to its present value: zero, with a derivative."""
+    return jnp.zeros_like(variance)
 
-    For variances so small that nodes cannot be told apart the derivative is kept finite.
-    """
+
+@_growth.defjvp
+def _growth_jvp(primals, tangents):
+    (variance,), (change,) = primals, tangents
+    # Bounded where variances are so small that the nodes cannot be told apart.
     floor = 1e-20 if variance.dtype == jnp.float64 else 1e-10
-    return jnp.log1p((variance - fixed) / jnp.maximum(fixed, floor))
+    return _growth(variance), change / jnp.maximum(variance, floor)

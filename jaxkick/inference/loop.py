@@ -35,7 +35,9 @@ _WINDOW = 5
 _BEST_RATE, _WORST_RATE = 0.9, 0.99
 _MOST_DAMPING = 0.999
 _PATIENCE = 12
-_LEAST_FALL = 0.05
+_LEAST_FALL = 0.001
+_MOST_GROWTH = float(__import__('os').environ.get('GROW','2'))
+_MOST_REJECTED = 12
 
 Tree = TypeVar("Tree")
 
@@ -107,6 +109,7 @@ class LoopState(NamedTuple):
     reference_norm: Scalar
     patience: Int[Array, ""]
     steps: Int[Array, ""]
+    rejected: Int[Array, ""]
     failed: Bool[Array, ""]
 
 
@@ -183,6 +186,7 @@ def begin(method: AbstractMethod, problem: Problem, sites: Sites, depth: int) ->
         reference_norm=infinite,
         patience=jnp.asarray(_PATIENCE, jnp.int32),
         steps=jnp.zeros((), jnp.int32),
+        rejected=jnp.zeros((), jnp.int32),
         failed=jnp.zeros((), bool),
     )
 
@@ -211,42 +215,50 @@ def _is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array
 
 
 def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) -> LoopState:
-    """Go on from a feasible evaluation; take an infeasible one back.
+    """Go on from a good evaluation; take back one that is infeasible or much worse.
 
     Both ways are computed and one is chosen: a branch would copy the history.
     """
     started = jnp.isfinite(state.accepted.norm)
+    accelerated = _was_accelerated(state)
+    grown = evaluated.norm > _MOST_GROWTH * state.accepted.norm
+    good = feasible & ~(grown & accelerated)
     # Damped steps fall the slower by right.
     better = evaluated.norm < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.reference_norm
     patience = jnp.where(better, _PATIENCE, state.patience - 1)
-    stalled = feasible & (patience <= 0)
-    more = stalled | (~feasible & started)
-    damping = jnp.where(more, 0.5 * (1.0 + state.damping), state.damping)
-    grown = evaluated.norm > 2.0 * state.accepted.norm
-    restart = stalled | grown | ~started | ~feasible
+    stalled = good & (patience <= 0)
+    more = stalled | (~good & started & ~accelerated)
+    most = jnp.maximum(_MOST_DAMPING, state.damping)
+    damping = jnp.where(more, jnp.minimum(0.5 * (1.0 + state.damping), most), state.damping)
+    restart = stalled | ~started | ~good
     history = _extend(state, evaluated, damping, restart)
     # As far as the step would have gone without damping.
     moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
     moved = jnp.where(started, moved, jnp.inf)
-    moves = jnp.where(feasible, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
+    moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
+    rejected = jnp.where(good, 0, state.rejected + 1)
     return LoopState(
         sites=_where(
-            feasible,
+            good,
             _next_sites(history, evaluated, damping),
             _plain_step(state.accepted, damping),
         ),
-        accepted=_where(feasible, evaluated, state.accepted),
+        accepted=_where(good, evaluated, state.accepted),
         history=history,
         damping=damping,
         moves=moves,
-        distance=jnp.where(feasible, _distance_left(moves, state.damping), state.distance),
-        reference_norm=jnp.where(
-            feasible & (better | stalled), evaluated.norm, state.reference_norm
-        ),
-        patience=jnp.where(stalled | ~feasible, _PATIENCE, patience),
+        distance=jnp.where(good, _distance_left(moves, state.damping), state.distance),
+        reference_norm=jnp.where(good & (better | stalled), evaluated.norm, state.reference_norm),
+        patience=jnp.where(stalled | ~good, _PATIENCE, patience),
         steps=state.steps + 1,
-        failed=~feasible & ((damping > _MOST_DAMPING) | (~started & (state.steps > 0))),
+        rejected=rejected,
+        failed=(rejected > _MOST_REJECTED) | (~good & ~started & (state.steps > 0)),
     )
+
+
+def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
+    """Whether the sites of a step are more than the method's own."""
+    return jnp.zeros((), bool) if state.history is None else state.history.count > 0
 
 
 def _next_sites(history: History | None, evaluated: _Accepted, damping: Scalar) -> Sites:

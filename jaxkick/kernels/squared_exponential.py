@@ -6,7 +6,7 @@ distinct complex poles, and its modes cancel each other: at order 6 a hundred-fo
 score and 1e4-fold in its variance, more than float32 can bear. Here all poles fall
 together instead, at −λ, and the freedom goes into how the score reads the state. In the
 basis of Laguerre functions the state then has independent components of equal variance, the
-transition needs a single exponential, and the error at equal order is smaller.
+transition needs a single exponential, and from order 6 on the error is smaller, too.
 """
 
 import functools
@@ -31,7 +31,7 @@ class SquaredExponential(AbstractStationary):
     paths have two derivatives (from order 3), and the largest error of the covariance, as a
     part of the variance, is
 
-        order   1     2     3     4     5       6       7       8       9        10      11      12
+        order   1     2     3     4     5       6       7       8       9       10      11      12
         error   0.16  0.07  0.04  0.02  8.2e-3  2.5e-3  1.2e-3  2.8e-4  1.0e-4  5.0e-5  1.9e-5  8e-6
     """
 

@@ -64,8 +64,8 @@ def learn(
         optimiser: an optimiser of optax, which takes its steps as they come; L-BFGS with a
             line search if `None`.
         max_steps: stop after so many steps of the optimiser.
-        tol: stop when L-BFGS promises a gain below so many nats, or when `patience` steps
-            have brought less.
+        tol: stop when L-BFGS promises a gain below so many nats (and so does the gradient,
+            for a curvature of 1), or when `patience` steps have brought less.
         patience: so many steps.
         log_prior: a function of `model` whose value is added to the log-marginal likelihood;
             the result is then the maximum a posteriori.

@@ -94,10 +94,15 @@ class Run:
             ]
             sites = [climbs[n].climber.evaluation.sites for n in chosen]
             for n, climber in zip(chosen, self._together(generators, sites), strict=True):
-                climber = climber.watched(self.limits.tol, self.limits.patience)
-                climbs[n] = _Climb(climber, self._row(climber, began, climbs[n].rows))
+                climbs[n] = self._following(climbs[n], climber, began)
             self._after_round(climbs)
         return _conclude(climbs)
+
+    def _following(self, climb: _Climb, climber: Climber, began: float) -> _Climb:
+        if climber.point is climb.climber.point and int(climber.status) != Status.RUNNING:
+            return climb._replace(climber=climber)
+        climber = climber.watched(self.limits.tol, self.limits.patience)
+        return _Climb(climber, self._row(climber, began, climb.rows))
 
     def _begin(self, began: float) -> list[_Climb]:
         nothing = self.objective.no_sites(self.starts[0])

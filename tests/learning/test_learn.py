@@ -134,6 +134,25 @@ def test_stops_where_nothing_is_to_be_gained(data, learnt):
     assert history.converged
 
 
+def test_goes_on_along_a_flat_direction():
+    # One feature alone tells of the variance of its group: the evidence gains a quarter of a
+    # nat there, beside a noise whose curvature is hundreds of times larger.
+    rng = np.random.default_rng(0)
+    names = [{f"x{number % 30}": 1.0, "bias": 1.0} for number in range(600)]
+    levels = rng.normal(size=30)[np.arange(600) % 30]
+    data = jk.Dataset.from_mappings(
+        rng.uniform(0, 1, 600),
+        names,
+        2.0 - levels.mean() + levels + rng.normal(size=600),
+        groups={"bias": "bias"},
+    )
+    kernels = {"default": jk.kernels.Constant(jk.Fixed(1.0)), "bias": jk.kernels.Constant(12.0)}
+    model, history = jk.learn(jk.Model(kernels, jk.likelihoods.Gaussian(5.0)), data)
+    assert history.converged
+    assert abs(np.log(float(model.kernel["bias"].variance.value) / 4.0)) < 0.4
+    np.testing.assert_allclose(model.likelihood.variance.value, 1.0, rtol=0.15)
+
+
 @pytest.mark.parametrize("together", [1, 3])
 def test_restarts_keep_the_best_climb(data, learnt, together):
     # Three steps from here are not enough; some perturbed start is nearer.
