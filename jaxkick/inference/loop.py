@@ -38,6 +38,7 @@ _PATIENCE = 12
 _LEAST_FALL = 0.001
 _MOST_GROWTH = float(__import__('os').environ.get('GROW','2'))
 _MOST_REJECTED = 12
+PLAIN=float(__import__('os').environ.get('PLAIN','100'))
 
 Tree = TypeVar("Tree")
 
@@ -221,11 +222,11 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     """
     started = jnp.isfinite(state.accepted.norm)
     accelerated = _was_accelerated(state)
-    grown = evaluated.norm > _MOST_GROWTH * state.accepted.norm
-    good = feasible & ~(grown & accelerated)
+    growth = jnp.where(accelerated, _MOST_GROWTH, PLAIN)
+    good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
     # Damped steps fall the slower by right.
     better = evaluated.norm < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.reference_norm
-    patience = jnp.where(better, _PATIENCE, state.patience - 1)
+    patience = jnp.where(better & good, _PATIENCE, state.patience - 1)
     stalled = good & (patience <= 0)
     more = stalled | (~good & started & ~accelerated)
     most = jnp.maximum(_MOST_DAMPING, state.damping)
@@ -249,7 +250,7 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
         moves=moves,
         distance=jnp.where(good, _distance_left(moves, state.damping), state.distance),
         reference_norm=jnp.where(good & (better | stalled), evaluated.norm, state.reference_norm),
-        patience=jnp.where(stalled | ~good, _PATIENCE, patience),
+        patience=jnp.where(more, _PATIENCE, patience),
         steps=state.steps + 1,
         rejected=rejected,
         failed=(rejected > _MOST_REJECTED) | (~good & ~started & (state.steps > 0)),

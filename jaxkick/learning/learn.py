@@ -24,6 +24,7 @@ from jaxkick.learning.history import History
 from jaxkick.learning.objective import Objective
 from jaxkick.learning.run import Limits, Run
 from jaxkick.learning.suggest import suggest_model
+from jaxkick.model import Model
 from jaxkick.posterior import check_fit, read_active
 
 __all__ = ["learn"]
@@ -106,7 +107,7 @@ def learn(
         log_prior=log_prior,
         build=build,
     )
-    check_fit(objective.model(free), data, objective.active)
+    _check_start(objective.model(free), data, objective.active)
     keys = jax.random.split(key, restarts) if restarts else []
     run = Run(
         objective=objective,
@@ -121,6 +122,15 @@ def learn(
     if progress is True:
         sys.stderr.write("\n")
     return frame.fill(best), history
+
+
+def _check_start(model: Any, data: Dataset, active: Array | None) -> None:
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"`model` must be a `Model`, not {type(model).__name__}; for anything else pass a "
+            "function `build` that makes a `Model` of it."
+        )
+    check_fit(model, data, active)
 
 
 def _write_progress(step: int, value: float) -> None:

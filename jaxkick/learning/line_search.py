@@ -77,8 +77,10 @@ def search(
 
 
 def move(point: PyTree, direction: PyTree, size: float) -> PyTree:
-    """The point at `size` along a direction."""
-    return jax.tree.map(lambda p, d: p + jnp.asarray(size, p.dtype) * d, point, direction)
+    """The point at `size` along a direction, in the point's own types."""
+    return jax.tree.map(
+        lambda p, d: p + jnp.asarray(size, p.dtype) * d.astype(p.dtype), point, direction
+    )
 
 
 def inner(first: PyTree, second: PyTree) -> float:

@@ -195,6 +195,8 @@ def test_float32(learnt):
 def test_says_what_is_wrong(data):
     with pytest.raises(ValueError, match="`restarts` needs a `key`"):
         jk.learn(POOR, data, restarts=2)
+    with pytest.raises(ValueError, match="`model` must be a `Model`, not Matern12"):
+        jk.learn(POOR.kernel, data)
     wrong = jk.Model(POOR.kernel, jk.likelihoods.Probit())
     with pytest.raises(ValueError, match="outside the domain of Probit"):
         jk.learn(wrong, data)
