@@ -68,7 +68,8 @@ def _debye_coefficients(terms: int) -> tuple[tuple[float, ...], ...]:
                 (1, Fraction(power, 2) + Fraction(1, 8 * (power + 1))),
                 (3, -Fraction(power, 2) - Fraction(5, 8 * (power + 3))),
             ):
-                following[power + shift] = following.get(power + shift, Fraction(0)) + factor * value
+                before = following.get(power + shift, Fraction(0))
+                following[power + shift] = before + factor * value
         current = following
         found.append(tuple(float(current[k + 2 * j]) for j in range(k + 1)))
     return tuple(found)

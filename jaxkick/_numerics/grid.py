@@ -155,7 +155,8 @@ def choose_grid(
         The grid.
     """
     half = 0.0 if anchor.reach is None else anchor.reach
-    left, right = jnp.clip(anchor.centre - half, low, high), jnp.clip(anchor.centre + half, low, high)
+    left = jnp.clip(anchor.centre - half, low, high)
+    right = jnp.clip(anchor.centre + half, low, high)
     outside = jnp.minimum(
         jnp.abs(left - (anchor.centre - half)), jnp.abs(right - (anchor.centre + half))
     )

@@ -139,9 +139,7 @@ def gaussian_expectation(
     deviation = jnp.sqrt(fixed_variance)
     reach = precision.reach + 0.5
     if anchor is None:
-        anchor = find_bend(
-            constant, fixed_mean - reach * deviation, fixed_mean + reach * deviation
-        )
+        anchor = find_bend(constant, fixed_mean - reach * deviation, fixed_mean + reach * deviation)
     zero, one = jnp.zeros_like(mean), jnp.ones_like(mean)
     units = lax.stop_gradient(anchor).in_units(fixed_mean, deviation)
     grid = choose_grid(precision, zero - reach, zero, zero + reach, one, units)

@@ -36,9 +36,9 @@ _BEST_RATE, _WORST_RATE = 0.9, 0.99
 _MOST_DAMPING = 0.999
 _PATIENCE = 12
 _LEAST_FALL = 0.001
-_MOST_GROWTH = float(__import__('os').environ.get('GROW','2'))
+_MOST_GROWTH = float(__import__("os").environ.get("GROW", "2"))
 _MOST_REJECTED = 12
-PLAIN=float(__import__('os').environ.get('PLAIN','100'))
+PLAIN = float(__import__("os").environ.get("PLAIN", "100"))
 
 Tree = TypeVar("Tree")
 
@@ -107,7 +107,7 @@ class LoopState(NamedTuple):
     damping: Scalar
     moves: Float[Array, " window"]
     distance: Scalar
-    reference_norm: Scalar
+    best: Float[Array, "2"]
     patience: Int[Array, ""]
     steps: Int[Array, ""]
     rejected: Int[Array, ""]
@@ -184,7 +184,7 @@ def begin(method: AbstractMethod, problem: Problem, sites: Sites, depth: int) ->
         damping=jnp.asarray(method.damping, dtype),
         moves=jnp.full((_WINDOW,), jnp.inf, dtype),
         distance=infinite,
-        reference_norm=infinite,
+        best=jnp.full((2,), jnp.inf, dtype),
         patience=jnp.asarray(_PATIENCE, jnp.int32),
         steps=jnp.zeros((), jnp.int32),
         rejected=jnp.zeros((), jnp.int32),
@@ -224,8 +224,11 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     accelerated = _was_accelerated(state)
     growth = jnp.where(accelerated, _MOST_GROWTH, PLAIN)
     good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
-    # Damped steps fall the slower by right.
-    better = evaluated.norm < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.reference_norm
+    # As far as the step would have gone without damping, which slows every mode alike.
+    moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
+    moved = jnp.where(started, moved, jnp.inf)
+    merits = jnp.stack([evaluated.norm, moved])
+    better = jnp.any(merits < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.best)
     patience = jnp.where(better & good, _PATIENCE, state.patience - 1)
     stalled = good & (patience <= 0)
     more = stalled | (~good & started & ~accelerated)
@@ -233,9 +236,6 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     damping = jnp.where(more, jnp.minimum(0.5 * (1.0 + state.damping), most), state.damping)
     restart = stalled | ~started | ~good
     history = _extend(state, evaluated, damping, restart)
-    # As far as the step would have gone without damping.
-    moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
-    moved = jnp.where(started, moved, jnp.inf)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     rejected = jnp.where(good, 0, state.rejected + 1)
     return LoopState(
@@ -249,7 +249,9 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
         damping=damping,
         moves=moves,
         distance=jnp.where(good, _distance_left(moves, state.damping), state.distance),
-        reference_norm=jnp.where(good & (better | stalled), evaluated.norm, state.reference_norm),
+        best=jnp.where(
+            stalled, merits, jnp.where(good, jnp.minimum(merits, state.best), state.best)
+        ),
         patience=jnp.where(more, _PATIENCE, patience),
         steps=state.steps + 1,
         rejected=rejected,

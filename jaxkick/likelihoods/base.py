@@ -249,9 +249,7 @@ def log_partition_by_quadrature(
         weight,
     )
     constant = likelihood.constant(outcome)
-    return Derivatives(
-        value + (constant if weight is None else weight * constant), first, second
-    )
+    return Derivatives(value + (constant if weight is None else weight * constant), first, second)
 
 
 def expectation_by_quadrature(

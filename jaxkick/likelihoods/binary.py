@@ -61,9 +61,7 @@ class Probit(AbstractLikelihood):
 
         return at
 
-    def anchor(
-        self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float
-    ) -> Anchor:
+    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
         return _step_at_zero(outcome, 2.0, weight)
 
     def sample(self, key: Key[Array, ""], score: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -101,9 +99,7 @@ class Logit(AbstractLikelihood):
 
         return at
 
-    def anchor(
-        self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float
-    ) -> Anchor:
+    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
         return _step_at_zero(outcome, 3.0, weight)
 
     def sample(self, key: Key[Array, ""], score: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -67,9 +67,7 @@ class Poisson(AbstractLikelihood):
     def constant(self, outcome: Float[Array, "..."]) -> Float[Array, "..."]:
         return -lax.lgamma(outcome + 1)
 
-    def anchor(
-        self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float
-    ) -> Anchor:
+    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
         centre = jnp.log(outcome + _falls_at(weight))
         return Anchor(centre, jnp.full_like(centre, _FALL_SCALE))
 
@@ -127,7 +125,8 @@ class Skellam(AbstractLikelihood):
     def expectation(self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Derivatives:
         mean, variance, outcome = align(mean, variance, outcome)
         rate = self._rate(mean.dtype)
-        up, down = rate * bounded_exp(0.5 * variance + mean), rate * bounded_exp(0.5 * variance - mean)
+        up = rate * bounded_exp(0.5 * variance + mean)
+        down = rate * bounded_exp(0.5 * variance - mean)
         value = outcome * mean - (up - rate) - (down - rate) + self.constant(outcome)
         return Derivatives(value, outcome - up + down, -up - down)
 
@@ -146,9 +145,7 @@ class Skellam(AbstractLikelihood):
     def constant(self, outcome: Float[Array, "..."]) -> Float[Array, "..."]:
         return log_ive(jnp.abs(outcome), 2 * self._rate(outcome.dtype))
 
-    def anchor(
-        self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float
-    ) -> Anchor:
+    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
         # Falls off on both sides, where the winner's rate comes to exceed the difference.
         rate, falls_at = self._rate(outcome.dtype), _falls_at(weight)
         peak = jnp.arcsinh(0.5 * outcome / rate)

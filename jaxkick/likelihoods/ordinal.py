@@ -61,9 +61,7 @@ class _AbstractOrdinal(AbstractLikelihood):
     ) -> Float[Array, "..."]:
         return self.local(outcome)(score).log_prob + self.constant(outcome)
 
-    def anchor(
-        self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float
-    ) -> Anchor:
+    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
         bounds = self._bounds(outcome)
         lower = jnp.where(bounds.has_lower, bounds.lower, bounds.upper)
         upper = jnp.where(bounds.has_upper, bounds.upper, bounds.lower)
@@ -217,9 +215,7 @@ def _normal_between(
 ) -> Derivatives:
     """log P(lower < f + noise < upper) and its derivatives in the mean of f."""
     # Measured from the threshold that leaves the rest of the interval in the lower tail.
-    from_lower = bounds.has_lower & (
-        ~bounds.has_upper | (mean < bounds.lower + 0.5 * bounds.width)
-    )
+    from_lower = bounds.has_lower & (~bounds.has_upper | (mean < bounds.lower + 0.5 * bounds.width))
     near = jnp.where(from_lower, mean - bounds.lower, bounds.upper - mean) * inverse_scale
     value, first, second = log_interval(near, bounds.width * inverse_scale, bounds.bounded)
     sign = jnp.where(from_lower, inverse_scale, -inverse_scale)

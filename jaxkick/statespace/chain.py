@@ -93,7 +93,7 @@ class _Shape(NamedTuple):
 # A CPU core takes a step of a few lanes almost as fast as one of a few hundred, and without
 # linked rows the program compiles in half the time. A GPU wants thousands of lanes, and pays
 # more for every sequential step.
-_SHAPES = {"cpu": _Shape(2048, 1, 2), "gpu": _Shape(512, 4096, 32)}
+_SHAPES = {"cpu": _Shape(2048, 1, 6), "gpu": _Shape(512, 4096, 32)}
 
 
 def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None = None) -> Layout:
@@ -102,7 +102,7 @@ def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None
     1. The length: `row_length` where it is given; else the most entries that a feature has,
        if that is short enough for the backend and leaves it enough rows (short features
        share a row of at least 64 steps); else the length that balances steps and rows,
-       `sqrt(E / 2)` for E entries on a CPU and a quarter of that on a GPU.
+       `sqrt(E / 6)` for E entries on a CPU and less than half of that on a GPU.
     2. The places: if every feature fits into a row, whole features are packed into rows,
        the longest that fits first. Padding then stands at the ends of rows.
     3. If a feature is longer than a row, or packing would take a quarter more rows, the

@@ -81,9 +81,7 @@ def filter_chain(
     moments = moments_of(chain)
     before = jax.tree.map(lambda x: jnp.roll(x[-1], 1), moments)
     num_rows = chain.first.shape[1]
-    incoming = jax.tree.map(
-        lambda x: jnp.broadcast_to(x, (num_rows, *x.shape)), model.origin()
-    )
+    incoming = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_rows, *x.shape)), model.origin())
     if chain.linked:
         summaries = jax.vmap(_summarise_row, in_axes=(None, 0, 1, 1))(model, before, moments, sites)
         incoming = _combine(model, summaries)

@@ -72,9 +72,7 @@ def test_finite_at_the_extremes(name):
         # A rate of exp(1000) has no finite log-probability.
         far = 40.0 if name in ("poisson", "skellam") else 1e3
         means, variances = np.array([-far, -40, 0, 40, far]), np.array([1e-6, 1e-3, 1e4, 1e6])
-        outcome, mean, variance = (
-            part.astype(dtype) for part in grid(outcomes, means, variances)
-        )
+        outcome, mean, variance = (part.astype(dtype) for part in grid(outcomes, means, variances))
 
         def total(mean, variance, outcome=outcome):
             return sum(map(jnp.sum, likelihood.log_partition(outcome, mean, variance)))

@@ -107,7 +107,7 @@ def test_long_features_are_cut_into_balanced_rows():
     counts = decreasing([67_000] + [1300] * 100)
     layout = plan_layout(counts)
     assert layout.linked
-    assert layout.steps == int(np.ceil(np.sqrt(counts.sum() / 2)))
+    assert layout.steps == int(np.ceil(np.sqrt(counts.sum() / 6)))
     assert padding(layout, counts) < 0.01
 
 
