@@ -36,9 +36,8 @@ _BEST_RATE, _WORST_RATE = 0.9, 0.99
 _MOST_DAMPING = 0.999
 _PATIENCE = 12
 _LEAST_FALL = 0.001
-_MOST_GROWTH = float(__import__("os").environ.get("GROW", "2"))
+_MOST_GROWTH, _MOST_PLAIN_GROWTH = 2.0, 100.0
 _MOST_REJECTED = 12
-PLAIN = float(__import__("os").environ.get("PLAIN", "100"))
 
 Tree = TypeVar("Tree")
 
@@ -123,8 +122,9 @@ def run_to_fixed_point(
 ) -> LoopResult:
     """Repeat a method's update until the sites stand still.
 
-    An evaluation that leaves the feasible region is taken back and tried again with more
-    damping. When the residual has not fallen for a while, damping grows as well.
+    An evaluation that leaves the feasible region, or whose residual is much larger than the
+    last, is taken back. The method's own step is tried instead, and if it was that step, with
+    more damping. When neither residual nor moves have fallen for a while, damping grows too.
 
     Args:
         method: the update.
@@ -222,7 +222,7 @@ def _move_on(state: LoopState, evaluated: _Accepted, feasible: Bool[Array, ""]) 
     """
     started = jnp.isfinite(state.accepted.norm)
     accelerated = _was_accelerated(state)
-    growth = jnp.where(accelerated, _MOST_GROWTH, PLAIN)
+    growth = jnp.where(accelerated, _MOST_GROWTH, _MOST_PLAIN_GROWTH)
     good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
     # As far as the step would have gone without damping, which slows every mode alike.
     moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
