@@ -28,8 +28,8 @@ FOLDER = Path(os.environ.get("JAXKICK_DATA", ROOT.parent / "shared" / "data"))
 # The evidence at the parameters of the paper's appendix, where there is one to compare with.
 PAPER = {"nba": -42807.18}
 CONFIGURATIONS, ITERATIONS = 1000, 32
-# Set-up with the first iteration and each further one, in seconds, measured by
-# benchmarks/inference.py on two cores.
+# Set-up with the first iteration and each further one, in seconds: a figure of record for two
+# cores; `--kickscore` measures it anew.
 KICKSCORE = {"first": 55.0, "step": 1.1}
 CASES = ("nba", "nba-home", "nba-points", "football", "atp")
 
