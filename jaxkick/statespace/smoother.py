@@ -117,7 +117,14 @@ def smooth_chain(
     states = None
     if keep_states:
         states = States(filtered.state, _over_entries(_resolve)(incoming, outgoing))
-    return Smoothed(found[0], found[1], filtered.log_normaliser, states)
+    mean, variance = found[0], _without_rounding(found[1])
+    return Smoothed(mean, variance, filtered.log_normaliser, states)
+
+
+def _without_rounding(variance: Float[Array, "C R"]) -> Float[Array, "C R"]:
+    """Zero where rounding left a variance of zero just below it; far below, it stays."""
+    rounding = float(jnp.finfo(variance.dtype).eps) ** 0.75 * jnp.max(variance)
+    return jnp.where((variance < 0) & (variance > -rounding), 0.0, variance)
 
 
 def _over_entries(function: Callable) -> Callable:
@@ -213,8 +220,4 @@ def _cavity(
     v = dot(h, phi)
     s = gain(site, mu, v).s
     k = 1.0 + site.precision * s * q
-    left = v - s * q
-    # Rounding may leave a variance of zero just below it; one that is far below stays.
-    rounding = float(jnp.finfo(left.dtype).eps) ** 0.75 * v
-    left = jnp.where((left < 0) & (left > -rounding), 0.0, left)
-    return (mu + p + site.precision_mean * s * q) / k, left / k
+    return (mu + p + site.precision_mean * s * q) / k, (v - s * q) / k
