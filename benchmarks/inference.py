@@ -101,7 +101,8 @@ def steps_under_kickscores_rule(model, data) -> int:
     import jax.numpy as jnp
 
     import jaxkick as jk
-    from jaxkick.inference.loop import advance, begin
+    from jaxkick.inference.loop import advance
+    from jaxkick.inference.moves import first_state
     from jaxkick.inference.problem import make_problem
 
     method = jk.ExpectationPropagation()
@@ -114,7 +115,7 @@ def steps_under_kickscores_rule(model, data) -> int:
         )[0]
 
     problem = make_problem(model, dataclasses.replace(data, index=None))
-    state = begin(method, problem, problem.no_sites(), 8)
+    state = first_state(problem.no_sites(), 0.0, 8)
     step = eqx.filter_jit(lambda problem, state: advance(method, problem, state))
     old = jnp.zeros_like(data.outcome)
     while True:

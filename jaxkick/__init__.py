@@ -11,11 +11,10 @@ Time-Dynamics", KDD 2019.
 from jaxkick import kernels, likelihoods
 from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
 from jaxkick.dataset import Dataset
-from jaxkick.inference import ExpectationPropagation, Result, ReverseKL
+from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
 from jaxkick.learning import History, learn, suggest_model
 from jaxkick.model import Model
 from jaxkick.posterior import (
-    InferenceError,
     Posterior,
     Scores,
     infer,

@@ -1,7 +1,6 @@
 """`infer`, and the posterior that it returns."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,25 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import AbstractParameter, resolve
+from jaxkick._parameters import resolve
 from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.query import read_query
+from jaxkick.inference.ending import Result, raise_unless_converged
 from jaxkick.inference.ep import ExpectationPropagation
-from jaxkick.inference.loop import Result, Settings
+from jaxkick.inference.loop import Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites, make_problem
+from jaxkick.inference.request import check_fit, read_active, read_start, reporter
 from jaxkick.inference.solve import solve
 from jaxkick.model import Model
 from jaxkick.prediction import Prediction, predict_scores
 from jaxkick.statespace.smoother import States
 
-__all__ = ["InferenceError", "Posterior", "Scores", "infer", "log_marginal_likelihood"]
-
-
-class InferenceError(RuntimeError):
-    """Inference did not reach its fixed point."""
+__all__ = ["Posterior", "Scores", "infer", "log_marginal_likelihood"]
 
 
 class Scores(NamedTuple):
@@ -230,14 +227,14 @@ def infer(
         model,
         _without_index(data),
         compiled,
-        _read_start(start, data),
+        read_start(start.sites if isinstance(start, Posterior) else start, data),
         active,
         settings,
-        _reporter(progress),
+        reporter(progress),
     )
     posterior = Posterior(model, data, method, *solution)
     if throw and is_known(solution.result):
-        _raise_unless_converged(posterior, tol)
+        raise_unless_converged(solution.result, solution.steps, solution.distance, tol)
     return posterior
 
 
@@ -279,92 +276,3 @@ def _keep_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...
 def _without_index(data: Dataset) -> Dataset:
     """The arrays alone, so that compiled programs serve all data of one shape."""
     return dataclasses.replace(data, index=None)
-
-
-def read_active(active: ArrayLike | None, data: Dataset) -> Array | None:
-    if active is None:
-        return None
-    active = jnp.asarray(active)
-    if active.shape != data.outcome.shape or active.dtype != bool:
-        raise ValueError(
-            f"`active` has the shape {active.shape} and type {active.dtype}, but must be one "
-            f"boolean for each of the {data.num_observations:,} observations."
-        )
-    return active
-
-
-def _read_start(start: Posterior | Sites | None, data: Dataset) -> Sites | None:
-    sites = start.sites if isinstance(start, Posterior) else start
-    if sites is None:
-        return None
-    shapes = [site.precision.shape for site in sites]
-    if shapes != [chain.gap.shape for chain in data.chains]:
-        raise ValueError(
-            "`start` belongs to other data: its sites do not have the shape of these chains; "
-            "leave it out, or pass a posterior of the same data set."
-        )
-    return jax.tree.map(lambda leaf: leaf.astype(data.coefficients.dtype), sites)
-
-
-def check_fit(model: Model, data: Dataset, active: Array | None) -> None:
-    """Refuse a model that does not fit the data, where the host can see it."""
-    _check_means(model, data)
-    _check_outcomes(model, data, active)
-
-
-def _check_means(model: Model, data: Dataset) -> None:
-    if data.index is None or not isinstance(model.mean, AbstractParameter):
-        return
-    shape = model.mean.value.shape
-    if shape and shape != (data.num_features,):
-        raise ValueError(
-            f"the model's `mean` has {shape[0]:,} numbers, but the data has "
-            f"{data.num_features:,} features; give one for each of `data.names`, in that order."
-        )
-
-
-def _check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
-    """Refuse outcomes that the likelihood cannot explain, where the host can see them."""
-    if not is_known(data.outcome) or not (active is None or is_known(active)):
-        return
-    outside = np.asarray(model.likelihood.check(np.asarray(data.outcome)))
-    if active is not None:
-        outside = outside & np.asarray(active)
-    if not outside.any():
-        return
-    places = np.flatnonzero(outside)
-    rows = places if data.index is None or data.index.rows is None else data.index.rows[places]
-    raise ValueError(
-        f"`outcome` is {float(data.outcome[places[0]]):g} in row {rows[0]} "
-        f"({len(places):,} such rows), outside the domain of "
-        f"{type(model.likelihood).__name__}: {model.likelihood.domain}. Choose another "
-        "likelihood, or build the data set with `likelihood=` and `on_invalid='drop'`."
-    )
-
-
-def _reporter(progress: bool | Callable[[int, float], None]) -> Callable | None:
-    if progress is False:
-        return None
-    return _write_progress if progress is True else progress
-
-
-def _write_progress(steps: int, distance: float) -> None:
-    sys.stderr.write(f"\rinference: step {int(steps)}, distance left {float(distance):.2g} ")
-    sys.stderr.flush()
-
-
-def _raise_unless_converged(posterior: Posterior, tol: float) -> None:
-    result = Result(int(posterior.result))
-    if result is Result.CONVERGED:
-        return
-    if result is Result.DIVERGED:
-        raise InferenceError(
-            f"inference left the feasible region after {int(posterior.steps)} steps and did not "
-            "come back with more damping. Look for extreme parameters or outcomes, try "
-            "`ReverseKL()` or float64, or pass `throw=False` to look at what there is."
-        )
-    raise InferenceError(
-        f"inference took all of its {int(posterior.steps)} steps; the distance left is about "
-        f"{float(posterior.distance):.2g} standard deviations where {tol:g} was asked. Raise "
-        "`max_steps` or `tol`, or pass `throw=False` to take what there is."
-    )

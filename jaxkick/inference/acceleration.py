@@ -39,7 +39,7 @@ class History(eqx.Module):
     count: Int[Array, ""]
 
 
-def empty_history(tree: Tree, depth: int) -> History:
+def empty_history(tree: object, depth: int) -> History:
     """A history of at most `depth` differences for trees like `tree`."""
     zeros = jax.tree.map(lambda leaf: jnp.zeros((depth, *leaf.shape), _STORED), tree)
     return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))

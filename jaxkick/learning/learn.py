@@ -18,6 +18,7 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.loop import Settings
 from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.request import check_fit, read_active
 from jaxkick.learning.climb import LineSearch, Optax
 from jaxkick.learning.free import perturb, split
 from jaxkick.learning.history import History
@@ -25,7 +26,6 @@ from jaxkick.learning.objective import Objective
 from jaxkick.learning.run import Limits, Run
 from jaxkick.learning.suggest import suggest_model
 from jaxkick.model import Model
-from jaxkick.posterior import check_fit, read_active
 
 __all__ = ["learn"]
 

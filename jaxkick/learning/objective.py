@@ -11,8 +11,9 @@ from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
+from jaxkick.inference.ending import Result
 from jaxkick.inference.evidence import log_evidence
-from jaxkick.inference.loop import Result, Settings
+from jaxkick.inference.loop import Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import Sites, make_problem
 from jaxkick.inference.solve import fixed_point

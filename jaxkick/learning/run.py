@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxkick.inference.ending import InferenceError
 from jaxkick.inference.problem import Sites
 from jaxkick.learning.checkpoint import fingerprint, load, save
 from jaxkick.learning.climb import AbstractOptimiser, Climber, Status
@@ -19,7 +20,6 @@ from jaxkick.learning.free import named_values
 from jaxkick.learning.history import History
 from jaxkick.learning.line_search import inner
 from jaxkick.learning.objective import Evaluation, Objective
-from jaxkick.posterior import InferenceError
 
 __all__ = ["Limits", "Run"]
 

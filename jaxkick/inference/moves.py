@@ -1,0 +1,229 @@
+"""From one evaluation of a method to the next: accept it or take it back, damp, accelerate."""
+
+from typing import NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
+from jaxkick.inference.acceleration import (
+    History,
+    accelerate,
+    empty_history,
+    remember,
+)
+from jaxkick.inference.problem import ScoreMoments, Sites, add_sites
+from jaxkick.statespace.step import Site
+
+__all__ = ["Evaluation", "LoopState", "first_state", "move_on"]
+
+_WINDOW = 5
+_BEST_RATE, _WORST_RATE = 0.9, 0.99
+_MOST_DAMPING = 0.999
+_PATIENCE = 12
+_LEAST_FALL = 0.001
+_MOST_GROWTH, _MOST_PLAIN_GROWTH = 2.0, 100.0
+_MOST_REJECTED = 12
+
+Tree = TypeVar("Tree")
+
+
+class Evaluation(NamedTuple):
+    """A method evaluated once.
+
+    Attributes:
+        sites: where it was evaluated.
+        residual: how far the method would move them, undamped.
+        norm: the Euclidean norm of the residual; infinite before the first evaluation.
+        cavities: the cavities of all entries under the sites.
+        log_normaliser: the sum of the chains' log-normalisers under the sites.
+    """
+
+    sites: Sites
+    residual: Sites
+    norm: Scalar
+    cavities: tuple[ScoreMoments, ...]
+    log_normaliser: Scalar
+
+
+class LoopState(NamedTuple):
+    """Everything that one step hands to the next.
+
+    Attributes:
+        sites: where to evaluate next.
+        accepted: the last evaluation that was feasible.
+        history: what the acceleration remembers, if it is on.
+        damping: the weight kept on the old sites.
+        moves: how far the marginals moved in the last steps, the latest first.
+        distance: the estimate of the distance that is left.
+        best: the smallest residual and move so far.
+        patience: how many more steps may pass without a better one.
+        steps: how many evaluations there were.
+        rejected: how many evaluations in a row were taken back.
+        failed: whether to give up.
+    """
+
+    sites: Sites
+    accepted: Evaluation
+    history: History | None
+    damping: Scalar
+    moves: Float[Array, " window"]
+    distance: Scalar
+    best: Float[Array, "2"]
+    patience: Int[Array, ""]
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+    failed: Bool[Array, ""]
+
+
+def first_state(sites: Sites, damping: float | Scalar, depth: int) -> LoopState:
+    """The loop before its first step.
+
+    Args:
+        sites: where to start.
+        damping: the weight kept on the old sites.
+        depth: differences that the acceleration remembers; 0 switches it off.
+    """
+    dtype = sites[0].precision.dtype
+    infinite = jnp.asarray(jnp.inf, dtype)
+    zeros = jax.tree.map(jnp.zeros_like, sites)
+    cavities = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
+    return LoopState(
+        sites=sites,
+        accepted=Evaluation(zeros, zeros, infinite, cavities, infinite),
+        history=empty_history(sites, depth) if depth else None,
+        damping=jnp.asarray(damping, dtype),
+        moves=jnp.full((_WINDOW,), jnp.inf, dtype),
+        distance=infinite,
+        best=jnp.full((2,), jnp.inf, dtype),
+        patience=jnp.asarray(_PATIENCE, jnp.int32),
+        steps=jnp.zeros((), jnp.int32),
+        rejected=jnp.zeros((), jnp.int32),
+        failed=jnp.zeros((), bool),
+    )
+
+
+def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) -> LoopState:
+    """Go on from a good evaluation; take back one that is infeasible or much worse.
+
+    Both ways are computed and one is chosen: a branch would copy the history.
+    """
+    started = jnp.isfinite(state.accepted.norm)
+    accelerated = _was_accelerated(state)
+    growth = jnp.where(accelerated, _MOST_GROWTH, _MOST_PLAIN_GROWTH)
+    good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
+    # As far as the step would have gone without damping, which slows every mode alike.
+    moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
+    moved = jnp.where(started, moved, jnp.inf)
+    merits = jnp.stack([evaluated.norm, moved])
+    better = jnp.any(merits < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.best)
+    patience = jnp.where(better & good, _PATIENCE, state.patience - 1)
+    stalled = good & (patience <= 0)
+    more = stalled | (~good & started & ~accelerated)
+    most = jnp.maximum(_MOST_DAMPING, state.damping)
+    damping = jnp.where(more, jnp.minimum(0.5 * (1.0 + state.damping), most), state.damping)
+    restart = stalled | ~started | ~good
+    history = _extend(state, evaluated, damping, restart)
+    moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
+    rejected = jnp.where(good, 0, state.rejected + 1)
+    return LoopState(
+        sites=_where(
+            good,
+            _next_sites(history, evaluated, damping),
+            _plain_step(state.accepted, damping),
+        ),
+        accepted=_where(good, evaluated, state.accepted),
+        history=history,
+        damping=damping,
+        moves=moves,
+        distance=jnp.where(good, _distance_left(moves, state.damping), state.distance),
+        best=jnp.where(
+            stalled, merits, jnp.where(good, jnp.minimum(merits, state.best), state.best)
+        ),
+        patience=jnp.where(more, _PATIENCE, patience),
+        steps=state.steps + 1,
+        rejected=rejected,
+        failed=(rejected > _MOST_REJECTED) | (~good & ~started & (state.steps > 0)),
+    )
+
+
+def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
+    """Whether the sites of a step are more than the method's own."""
+    return jnp.zeros((), bool) if state.history is None else state.history.count > 0
+
+
+def _next_sites(history: History | None, evaluated: Evaluation, damping: Scalar) -> Sites:
+    update = _plain_step(evaluated, damping)
+    if history is None:
+        return update
+    return _keep_positive(accelerate(history, update, evaluated.residual), evaluated)
+
+
+def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
+    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), first, second)
+
+
+def _plain_step(accepted: Evaluation, damping: Scalar) -> Sites:
+    return jax.tree.map(lambda z, f: z + (1.0 - damping) * f, accepted.sites, accepted.residual)
+
+
+def _extend(
+    state: LoopState, evaluated: Evaluation, damping: Scalar, restart: Bool[Array, ""]
+) -> History | None:
+    """The history with the latest differences, or an empty one."""
+    if state.history is None:
+        return None
+
+    def difference(new, old):
+        # Nothing of an infeasible evaluation may stay in the ring, not even times zero.
+        return jnp.where(restart, 0.0, new - old)
+
+    change = jax.tree.map(difference, evaluated.residual, state.accepted.residual)
+    update = jax.tree.map(
+        difference, _plain_step(evaluated, damping), _plain_step(state.accepted, damping)
+    )
+    history = remember(state.history, update, change)
+    return eqx.tree_at(lambda h: h.count, history, jnp.where(restart, 0, history.count))
+
+
+def _keep_positive(sites: Sites, evaluated: Evaluation) -> Sites:
+    """Precisions of the accelerated sites, kept above a tenth of what the method proposed."""
+
+    def keep(site: Site, old: Site, residual: Site) -> Site:
+        proposed = old.precision + residual.precision
+        floor = jnp.where(proposed > 0, 0.1 * proposed, proposed)
+        return Site(site.precision_mean, jnp.maximum(site.precision, floor))
+
+    rows = zip(sites, evaluated.sites, evaluated.residual, strict=True)
+    return tuple(keep(*row) for row in rows)
+
+
+def _largest_move(before: Evaluation, now: Evaluation) -> Scalar:
+    """How far any marginal moved: means in standard deviations, variances relatively."""
+
+    def largest(old: ScoreMoments, new: ScoreMoments) -> Scalar:
+        positive = new.variance > 0
+        precision = jnp.where(positive, 1.0 / jnp.where(positive, new.variance, 1.0), 0.0)
+        mean = jnp.square(new.mean - old.mean) * precision
+        spread = jnp.square((new.variance - old.variance) * precision)
+        return jnp.max(jnp.maximum(mean, spread))
+
+    pairs = zip(
+        add_sites(before.cavities, before.sites), add_sites(now.cavities, now.sites), strict=True
+    )
+    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs])))
+
+
+def _distance_left(moves: Float[Array, " window"], damping: Scalar) -> Scalar:
+    """What is left to go if moves keep shrinking as they did: the rest of a geometric series.
+
+    Early moves shrink fast while slow modes are still hidden behind them, so that the rate is
+    never taken to be better than `_BEST_RATE`.
+    """
+    rate = jnp.power(moves[0] / moves[-1], 1.0 / (_WINDOW - 1))
+    # The rate without damping, which slows every mode alike.
+    rate = 1.0 - (1.0 - rate) / (1.0 - damping)
+    rate = jnp.where(jnp.isfinite(moves[-1]), jnp.clip(rate, _BEST_RATE, _WORST_RATE), _WORST_RATE)
+    recent = jnp.maximum(moves[0], moves[1])
+    return jnp.where(recent == 0, 0.0, recent * rate / (1.0 - rate))
