@@ -1,11 +1,11 @@
 """The steps that all constructors share: read the columns, check them, drop, compact, name."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxkick.dataset.columns import as_column, is_boolean, to_floats
+from jaxkick.dataset.counts import LEVEL, two_counts
 from jaxkick.dataset.encoding import Observations
 from jaxkick.dataset.features import (
     Block,
@@ -16,55 +16,12 @@ from jaxkick.dataset.features import (
     read_side,
     trim,
 )
-from jaxkick.dataset.names import Groups, Vocabulary, as_grouping, check_names
-from jaxkick.dataset.times import TimeScale, read_times
-from jaxkick.dataset.validation import Checks, OnInvalid
+from jaxkick.dataset.names import Vocabulary, check_names
+from jaxkick.dataset.table import Table
+from jaxkick.dataset.times import TimeScale
+from jaxkick.dataset.validation import Checks
 
-__all__ = ["Assembled", "OutcomeDomain", "Table", "assemble_arrays", "assemble_sides"]
-
-# Constructor, assemble function and `_finish` stand between the user's line and the warning.
-_STACKLEVEL = 4
-
-
-class OutcomeDomain(Protocol):
-    """What a likelihood knows of outcomes that are possible."""
-
-    @property
-    def domain(self) -> str:
-        """The possible outcomes in words."""
-        ...
-
-    def check(self, outcome: np.ndarray) -> np.ndarray:
-        """For each outcome, whether it is outside the domain."""
-        ...
-
-
-class Table(NamedTuple):
-    """What every constructor is given, beside the features.
-
-    Attributes:
-        times: the user's times.
-        outcome: outcomes; `None` where the first side won.
-        weight: weights, or `None`.
-        groups: the user's rule for the groups.
-        unit: the unit of time.
-        on_invalid: `"raise"` or `"drop"`.
-        likelihood: checks the outcomes, if given.
-        labels: how arguments are called in errors, where it is not by their own name.
-    """
-
-    times: Any
-    outcome: Any
-    weight: Any
-    groups: Groups
-    unit: str | None
-    on_invalid: OnInvalid
-    likelihood: OutcomeDomain | None
-    labels: Mapping[str, str]
-
-    def label(self, argument: str) -> str:
-        """The user's name for an argument."""
-        return self.labels.get(argument, argument)
+__all__ = ["Assembled", "assemble_arrays", "assemble_sides"]
 
 
 class Assembled(NamedTuple):
@@ -93,7 +50,7 @@ def assemble_sides(
     Raises:
         ValueError: if something cannot be used.
     """
-    times, scale, checks = _read_times(table)
+    times, scale, checks = table.read_times()
     vocabulary = Vocabulary()
     blocks = {}
     for argument, (values, sign) in sides.items():
@@ -113,8 +70,13 @@ def assemble_sides(
             " and ".join(f"`{table.label(argument)}`" for argument in sides) + " name the same",
             "take out matches of a competitor against itself",
         )
-    block = compact(join(list(blocks.values())))
-    return _finish(table, times, scale, checks, block, vocabulary)
+    parts = list(blocks.values())
+    if table.copies == 2:
+        _check_level(covariates or {})
+        block, vocabulary = two_counts(parts[0], parts[1], parts[2:], vocabulary)
+    else:
+        block = join(parts)
+    return _finish(table, times, scale, checks, compact(block), vocabulary)
 
 
 def assemble_arrays(
@@ -134,7 +96,7 @@ def assemble_arrays(
     Raises:
         ValueError: if something cannot be used.
     """
-    times, scale, checks = _read_times(table)
+    times, scale, checks = table.read_times()
     features = np.asarray(features)
     coefficients = np.array(coefficients, np.float64)
     _check_shapes(features, coefficients, len(times))
@@ -156,18 +118,6 @@ def assemble_arrays(
         )
     plain = check_names(range(num_features) if names is None else names, num_features)
     return _finish(table, times, scale, checks, compact(block), plain)
-
-
-def _read_times(table: Table) -> tuple[np.ndarray, TimeScale, Checks]:
-    label = table.label("times")
-    times, scale = read_times(table.times, table.unit, label)
-    checks = Checks(len(times), table.on_invalid)
-    checks.refuse(
-        ~np.isfinite(times),
-        f"`{label}` is missing or infinite",
-        "give every observation a finite time",
-    )
-    return times, scale, checks
 
 
 def _check_shapes(features: np.ndarray, coefficients: np.ndarray, num_rows: int) -> None:
@@ -197,6 +147,14 @@ def _check_coefficients(checks: Checks, block: Block, label: str) -> None:
     )
 
 
+def _check_level(covariates: Mapping[Hashable, Any]) -> None:
+    if LEVEL in covariates:
+        raise ValueError(
+            f"`covariates` has the name {LEVEL!r}, which is that of the feature that all counts "
+            "share; choose another name for the covariate."
+        )
+
+
 def _finish(
     table: Table,
     times: np.ndarray,
@@ -211,49 +169,19 @@ def _finish(
         "no feature with a coefficient other than zero takes part",
         "name at least one",
     )
-    outcome = _read_outcome(table, checks, len(times))
-    weight = _read_weight(table, checks, len(times))
-    kept = checks.kept(_STACKLEVEL)
+    outcome = table.read_outcome(checks, len(times))
+    weight = table.read_weight(checks, len(times))
+    rows = None if table.copies == 1 else np.arange(len(outcome)) // table.copies
+    times = np.repeat(times, table.copies)
+    kept = checks.kept()
     if kept is not None:
         times, outcome = times[kept], outcome[kept]
         weight = None if weight is None else weight[kept]
         block = trim(Block(block.features[kept], block.coefficients[kept]))
+        rows = kept // table.copies
     features = block.features
     if isinstance(names, Vocabulary):
         names, places = names.sort(features)
         features = places[features]
-    observations = Observations(times, features, names, as_grouping(table.groups), scale, kept)
+    observations = Observations(times, features, names, table.grouping(), scale, rows, table.recipe)
     return Assembled(observations, block.coefficients, outcome, weight)
-
-
-def _read_outcome(table: Table, checks: Checks, num_rows: int) -> np.ndarray:
-    label = table.label("outcome")
-    values = 1.0 if table.outcome is None else table.outcome
-    values = values if np.isscalar(values) else as_column(values, label)
-    outcome = to_floats(values, label, num_rows)
-    if is_boolean(values):
-        outcome = 2.0 * outcome - 1.0
-    checks.refuse(
-        ~np.isfinite(outcome),
-        f"`{label}` is missing or infinite",
-        "give every observation an outcome",
-    )
-    if table.likelihood is not None:
-        name = type(table.likelihood).__name__
-        checks.refuse(
-            np.asarray(table.likelihood.check(outcome)),
-            f"`{label}` is outside the domain of {name}",
-            f"it must be {table.likelihood.domain}",
-            outcome,
-        )
-    return outcome
-
-
-def _read_weight(table: Table, checks: Checks, num_rows: int) -> np.ndarray | None:
-    if table.weight is None:
-        return None
-    label = table.label("weight")
-    weight = to_floats(table.weight, label, num_rows)
-    checks.refuse(~np.isfinite(weight), f"`{label}` is missing or infinite", "give finite weights")
-    checks.refuse(weight < 0, f"`{label}` is negative", "weights must not be below zero", weight)
-    return weight

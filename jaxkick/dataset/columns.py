@@ -6,7 +6,16 @@ from typing import Any, TypeAlias
 import narwhals as nw
 import numpy as np
 
-__all__ = ["Column", "as_column", "check_length", "chunks", "is_boolean", "is_missing", "to_floats"]
+__all__ = [
+    "Column",
+    "as_column",
+    "check_length",
+    "chunks",
+    "is_boolean",
+    "is_missing",
+    "to_floats",
+    "to_list",
+]
 
 Column: TypeAlias = nw.Series | np.ndarray | list
 
@@ -66,6 +75,13 @@ def chunks(column: Column) -> Iterator[tuple[slice, list]]:
         if isinstance(values, nw.Series):
             values = values.to_list()
         yield part, values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def to_list(column: Column) -> list:
+    """A column as Python values."""
+    if isinstance(column, nw.Series):
+        return column.to_list()
+    return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 def to_floats(values: Any, argument: str, num_rows: int) -> np.ndarray:

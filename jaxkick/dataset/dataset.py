@@ -10,20 +10,16 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxkick._typing import Array, Float, Int
-from jaxkick.dataset.assembly import (
-    Assembled,
-    OutcomeDomain,
-    Table,
-    assemble_arrays,
-    assemble_sides,
-)
+from jaxkick.dataset.assembly import Assembled, assemble_arrays, assemble_sides
 from jaxkick.dataset.encoding import encode
 from jaxkick.dataset.features import Side
-from jaxkick.dataset.frames import read_frame
+from jaxkick.dataset.frames import library_of, read_frame
 from jaxkick.dataset.index import Entries, Index
 from jaxkick.dataset.location import Location, locate
 from jaxkick.dataset.names import Groups
+from jaxkick.dataset.recipe import Pair, Recipe, SideColumns, as_pair, as_side
 from jaxkick.dataset.summary import summarise
+from jaxkick.dataset.table import OutcomeDomain, Table
 from jaxkick.dataset.validation import OnInvalid
 from jaxkick.kernels.time import Epoch
 from jaxkick.statespace.chain import Chain
@@ -85,9 +81,14 @@ class Dataset(eqx.Module):
         frame: Any,
         *,
         time: str | float,
-        first: str,
-        second: str,
+        first: SideColumns,
+        second: SideColumns,
         outcome: str | float | None = None,
+        result: Pair | None = None,
+        difference: Pair | None = None,
+        counts: Pair | None = None,
+        home: str | bool | None = None,
+        neutral: str | None = None,
         weight: str | float | None = None,
         covariates: Mapping[Hashable, str | float] | None = None,
         groups: Groups = None,
@@ -99,17 +100,34 @@ class Dataset(eqx.Module):
     ) -> "Dataset":
         """Matches from a table.
 
+        Of `outcome`, `result`, `difference` and `counts` give at most one; without any of
+        them the first side always won. What was understood is in the repr.
+
         Args:
             frame: a table of pandas, polars or pyarrow, or a mapping from names to columns.
             time: the column of times; a number if all matches are at one time.
-            first: the column of the first side; see `from_pairs` for what it may hold.
-            second: the column of the second side.
-            outcome: the column of outcomes; see the class for this and what follows.
+            first: the column of the first side; see `from_pairs` for what it may hold. Or a
+                line-up over several columns, with nothing in empty places: a list of columns,
+                or a mapping from columns of names to columns of fractions (or numbers).
+            second: the same for the second side.
+            outcome: the column of outcomes; see the class.
+            result: two columns of points, as win (+1), tie (0) or loss (-1) of the first side.
+            difference: two columns of points, as the first side's less the second's.
+            counts: two columns of points, as two observations of every match: the count of
+                each side from its attack and the other's defence. The features are
+                `"<name> attack"` and `"<name> defence"` of the groups `"attack"` and
+                `"defence"`, and `"level"` of its own group, which all counts share.
+            home: who is at home: `True` for the first side, or a column of +1 (first), -1
+                (second) and 0 (neutral ground) or of the names of the side at home. Adds the
+                feature `"home"` of the group `"home"`.
+            neutral: the column that is true where a match is on neutral ground; in others the
+                first side is at home, unless `home` says otherwise.
             weight: the column of weights.
             covariates: further features by name, each with the column of its coefficients or
                 one number for all matches. A coefficient of 0 leaves the feature out of that
-                match: `{"home": "not_neutral"}`.
-            groups: which features share a kernel.
+                match; of counts, that of the second side has it with a minus.
+            groups: which features share a kernel; a function decides for all features, also
+                for those that this method adds.
             unit: the unit of time.
             dtype: floating-point type.
             on_invalid: `"raise"` or `"drop"`.
@@ -122,15 +140,27 @@ class Dataset(eqx.Module):
         Raises:
             ValueError: if a column is unknown, or a row cannot be used and is not dropped.
         """
-        names = {"times": time, "first": first, "second": second, "outcome": outcome}
-        columns, labels = read_frame(frame, {**names, "weight": weight}, covariates or {})
+        recipe = Recipe(
+            time=time,
+            first=as_side("first", first),
+            second=as_side("second", second),
+            outcome=outcome,
+            result=as_pair("result", result),
+            difference=as_pair("difference", difference),
+            counts=as_pair("counts", counts),
+            home=home,
+            neutral=neutral,
+            weight=weight,
+            covariates=tuple((covariates or {}).items()),
+            library=library_of(frame),
+        )
+        columns = read_frame(frame, recipe)
         table = Table(
-            columns["times"], columns["outcome"], columns["weight"],
-            groups, unit, on_invalid, likelihood, labels,
+            columns.times, columns.outcome, columns.weight,
+            groups, unit, on_invalid, likelihood, columns.labels, recipe,
         )  # fmt: skip
-        sides = {"first": (columns["first"], 1.0), "second": (columns["second"], -1.0)}
-        extra = {name: columns[f"covariates[{name!r}]"] for name in covariates or {}}
-        return cls._build(assemble_sides(table, sides, extra), dtype, row_length)
+        sides = {"first": (columns.first, 1.0), "second": (columns.second, -1.0)}
+        return cls._build(assemble_sides(table, sides, columns.covariates), dtype, row_length)
 
     @classmethod
     def from_pairs(

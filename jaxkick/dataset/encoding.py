@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.names import Groups, group_name
+from jaxkick.dataset.recipe import Recipe
 from jaxkick.dataset.times import TimeScale
 from jaxkick.statespace.chain import Chain, build_chain, plan_layout
 
@@ -25,7 +26,8 @@ class Observations(NamedTuple):
         names: name of each feature.
         grouping: the user's rule for the groups.
         scale: how the user's times became numbers.
-        rows: the user's rows that are kept, or `None` for all.
+        rows: the user's row of each observation, or `None` where each row made one.
+        recipe: how the user's table was read, if it was one.
     """
 
     times: np.ndarray
@@ -34,6 +36,7 @@ class Observations(NamedTuple):
     grouping: Groups
     scale: TimeScale
     rows: np.ndarray | None
+    recipe: Recipe | None = None
 
 
 class _Order(NamedTuple):
@@ -122,6 +125,7 @@ def _index(
         shapes=tuple((chain.gap.shape[0], chain.gap.shape[1]) for chain in chains),
         observations=entries,
         grouping=observations.grouping,
+        recipe=observations.recipe,
     )
 
 

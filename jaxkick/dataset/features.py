@@ -8,11 +8,28 @@ from typing import Any, NamedTuple, TypeAlias
 import narwhals as nw
 import numpy as np
 
-from jaxkick.dataset.columns import Column, as_column, check_length, is_missing, to_floats
+from jaxkick.dataset.columns import (
+    Column,
+    as_column,
+    check_length,
+    is_missing,
+    to_floats,
+    to_list,
+)
 from jaxkick.dataset.names import Vocabulary
 
-__all__ = ["Block", "Side", "add_repeated", "compact", "join", "on_both_sides", "read_covariate"]
-__all__ += ["read_side"]
+__all__ = [
+    "Block",
+    "Lineup",
+    "Side",
+    "add_repeated",
+    "compact",
+    "join",
+    "on_both_sides",
+    "read_covariate",
+    "read_side",
+    "trim",
+]
 
 Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
 
@@ -31,6 +48,18 @@ class Block(NamedTuple):
     coefficients: np.ndarray
 
 
+class Lineup(NamedTuple):
+    """A side whose members stand in several columns.
+
+    Attributes:
+        names: columns of names; a missing name is an empty place.
+        coefficients: for each of them, a column of coefficients or one number.
+    """
+
+    names: tuple[Any, ...]
+    coefficients: tuple[Any, ...]
+
+
 def read_side(
     values: Any, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
 ) -> Block:
@@ -38,7 +67,7 @@ def read_side(
 
     Args:
         values: for each observation a name, a list of names or a mapping from names to
-            coefficients.
+            coefficients; or a `Lineup` over several columns.
         sign: factor on the coefficients.
         vocabulary: the names, which grow.
         argument: name of the user's argument, for the errors.
@@ -50,11 +79,12 @@ def read_side(
     Raises:
         ValueError: if the length is wrong or a coefficient is not a number.
     """
+    if isinstance(values, Lineup):
+        return _read_lineup(values, sign, vocabulary, argument, num_rows)
     column = as_column(values, argument)
     check_length(column, argument, num_rows)
     if not _is_plain(column):
-        cells = column.to_list() if isinstance(column, nw.Series) else column
-        cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
+        cells = to_list(column)
         if any(issubclass(kind, (*_LISTS, Mapping)) for kind in set(map(type, cells))):
             return _read_cells(cells, sign, vocabulary, argument)
         column = cells
@@ -158,6 +188,21 @@ def add_repeated(block: Block) -> None:
     back = np.argsort(order, axis=1)
     block.features[rows] = np.take_along_axis(features, back, axis=1)
     block.coefficients[rows] = np.take_along_axis(sums.reshape(order.shape), back, axis=1)
+
+
+def _read_lineup(
+    lineup: Lineup, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
+) -> Block:
+    blocks = []
+    for column, part in zip(*lineup, strict=True):
+        names = to_list(as_column(column, argument))
+        check_length(names, argument, num_rows)
+        there = np.fromiter((not is_missing(name) for name in names), bool, num_rows)
+        features = np.full(num_rows, -1, np.int32)
+        features[there] = vocabulary.encode(list(compress(names, there)), argument)
+        coefficients = np.where(there, sign * to_floats(part, argument, num_rows), 0.0)
+        blocks.append(Block(features[:, None], coefficients[:, None]))
+    return join(blocks)
 
 
 def _is_plain(column: Column) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxkick.dataset.names import Groups, group_name
+from jaxkick.dataset.recipe import Recipe
 from jaxkick.dataset.times import TimeScale
 from jaxkick.statespace.chain import flat_positions
 
@@ -42,7 +43,7 @@ class Index:
         scale: how the user's times become numbers.
         epoch: the time that offsets count from.
         times: float64 time of each observation.
-        rows: the user's row of each observation, or `None` where all rows are kept.
+        rows: the user's row of each observation, or `None` where each row made one.
         feature_group: number of each feature's group; -1 if the group has no entries.
         counts: number of entries of each feature.
         begins: place of each feature's first entry in `observations`.
@@ -50,6 +51,7 @@ class Index:
         shapes: steps and rows of each chain.
         observations: observation of each entry.
         grouping: the user's rule for the groups, which also tells the group of unseen names.
+        recipe: how the user's table was read, if it was one.
     """
 
     names: tuple[Hashable, ...]
@@ -65,6 +67,7 @@ class Index:
     shapes: tuple[tuple[int, int], ...]
     observations: np.ndarray
     grouping: Groups
+    recipe: Recipe | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -27,6 +27,7 @@ def summarise(index: Index, chains: Sequence[Chain], outcome: object, weight: ob
     lines = [
         f"Dataset of {_plural(len(index.times), 'observation')} and "
         f"{_plural(len(index.names), 'feature')}",
+        *([] if index.recipe is None else [f"  read     {index.recipe.describe()}"]),
         f"  time     {_describe_times(index)}",
         *(f"  group    {_describe_group(index, number)}" for number in range(len(chains))),
         f"  outcome  {_describe_values(outcome)}",
@@ -67,8 +68,12 @@ def _describe_values(values: object) -> str:
         distinct, counts = np.unique(known, return_counts=True)
         if len(distinct) <= _FEW:
             pairs = zip(distinct[::-1], counts[::-1], strict=True)
-            return ", ".join(f"{value:+g} ({count:,})" for value, count in pairs)
+            return ", ".join(f"{_signed(value)} ({count:,})" for value, count in pairs)
     return f"{known.min():.6g} to {known.max():.6g}, mean {known.mean(dtype=np.float64):.6g}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+g}" if value else "0"
 
 
 def _plural(number: int, word: str, words: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """Refusing what cannot be used, or leaving it out: with the argument, the row and the remedy."""
 
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -18,15 +19,17 @@ class Checks:
     """The rows of a table that cannot be used, and why.
 
     With `on_invalid="raise"` the first refusal raises; with `"drop"` refusals gather, and
-    `kept` warns of them once.
+    `kept` warns of them once. A row may make several observations, of which each is refused
+    or kept on its own.
     """
 
-    def __init__(self, num_rows: int, on_invalid: OnInvalid = "raise"):
+    def __init__(self, num_rows: int, on_invalid: OnInvalid = "raise", copies: int = 1):
         """Start with every row in use.
 
         Args:
             num_rows: number of rows of the table.
             on_invalid: `"raise"` or `"drop"`.
+            copies: how many observations a row makes, one after the other.
 
         Raises:
             ValueError: if the table is empty or `on_invalid` is something else.
@@ -36,7 +39,8 @@ class Checks:
         if num_rows == 0:
             raise ValueError("the table is empty; a data set needs at least one observation.")
         self._drop = on_invalid == "drop"
-        self._bad = np.zeros(num_rows, bool)
+        self._copies = copies
+        self._bad = np.zeros(num_rows * copies, bool)
         self._reasons: list[str] = []
 
     def refuse(
@@ -45,7 +49,7 @@ class Checks:
         """Refuse the rows where `bad` holds.
 
         Args:
-            bad: one boolean for each row.
+            bad: one boolean for each row, or for each observation.
             problem: what is wrong, with the argument in front ("`times` is missing").
             remedy: what the user can do ("give every observation a time").
             values: the argument's values, to show the first bad one.
@@ -59,30 +63,42 @@ class Checks:
         if not self._drop:
             example = "" if values is None else f" (here {values[int(np.argmax(bad))]!s})"
             raise ValueError(
-                f"{problem} in {list_rows(bad)}{example}; {remedy}, "
+                f"{problem} in {self._rows(bad)}{example}; {remedy}, "
                 "or pass `on_invalid='drop'` to leave such rows out."
             )
+        bad = np.repeat(bad, self._bad.size // bad.size)
         fresh = bad & ~self._bad
         if fresh.any():
-            self._reasons.append(f"{fresh.sum():,} because {problem} ({list_rows(fresh)})")
+            self._reasons.append(f"{fresh.sum():,} because {problem} ({self._rows(fresh)})")
             self._bad |= bad
 
-    def kept(self, stacklevel: int) -> np.ndarray | None:
-        """The numbers of the rows to keep, or `None` for all; warns if any is dropped.
-
-        Args:
-            stacklevel: how far up the user's own line is, for the warning.
+    def kept(self) -> np.ndarray | None:
+        """The numbers of the observations to keep, or `None` for all; warns if any is dropped.
 
         Raises:
-            ValueError: if no row is left.
+            ValueError: if no observation is left.
         """
         if not self._reasons:
             return None
-        report = f"{self._bad.sum():,} of {self._bad.size:,} rows: {'; '.join(self._reasons)}."
+        unit = "rows" if self._copies == 1 else "observations"
+        report = f"{self._bad.sum():,} of {self._bad.size:,} {unit}: {'; '.join(self._reasons)}."
         if self._bad.all():
             raise ValueError(f"no observation is left after dropping {report}")
-        warnings.warn(f"Dropped {report}", UserWarning, stacklevel=stacklevel + 1)
+        warnings.warn(f"Dropped {report}", UserWarning, stacklevel=_level_of_caller())
         return np.flatnonzero(~self._bad)
+
+    def _rows(self, bad: np.ndarray) -> str:
+        """The rows of the table in words."""
+        copies = bad.size * self._copies // self._bad.size
+        return list_rows(bad.reshape(-1, copies).any(axis=1))
+
+
+def _level_of_caller() -> int:
+    """How far up the user's own line is, for a warning of the function that asks."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("jaxkick."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def list_rows(bad: np.ndarray) -> str:

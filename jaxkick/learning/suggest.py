@@ -7,6 +7,7 @@ from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.stationary import Constant, Matern12
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.likelihoods.binary import Probit
+from jaxkick.likelihoods.count import Poisson
 from jaxkick.likelihoods.gaussian import Gaussian
 from jaxkick.likelihoods.ordinal import OrdinalProbit
 from jaxkick.model import Model
@@ -26,7 +27,8 @@ def suggest_model(data: Dataset, likelihood: AbstractLikelihood | None = None) -
     Args:
         data: the observations.
         likelihood: how outcomes follow from scores. If `None`: `Probit` for outcomes of -1
-            and +1, `OrdinalProbit` with a margin if there is 0 as well, else `Gaussian`.
+            and +1, `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table
+            that was read with `counts=`, else `Gaussian`.
 
     Returns:
         The model.
@@ -35,7 +37,9 @@ def suggest_model(data: Dataset, likelihood: AbstractLikelihood | None = None) -
     spread = float(np.var(outcome))
     spread = spread if spread > 0 else 1.0
     if likelihood is None:
-        likelihood = _likelihood_for(outcome, spread)
+        recipe = data.index.recipe
+        counted = recipe is not None and recipe.counts is not None
+        likelihood = Poisson() if counted else _likelihood_for(outcome, spread)
     total = 0.5 * spread if isinstance(likelihood, Gaussian) else 1.0
     share = total / len(data.chains)
     kernels = {
