@@ -96,6 +96,7 @@ def _against(ring: Tree, tree: Tree) -> Float[Array, " depth"]:
     """Inner products of every stored difference with a tree."""
 
     def product(stored, leaf):
-        return stored.reshape(stored.shape[0], -1) @ leaf.astype(_STORED).ravel()
+        axes = tuple(range(leaf.ndim))
+        return jnp.tensordot(stored, leaf.astype(_STORED), (tuple(a + 1 for a in axes), axes))
 
     return sum(jax.tree.leaves(jax.tree.map(product, ring, tree)))

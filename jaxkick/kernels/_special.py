@@ -2,6 +2,8 @@
 
 import functools
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +35,11 @@ def incomplete_gammas(x: Scalar, count: int) -> tuple[Scalar, ...]:
     """
     y = 2.0 * x
     terms = _poisson_terms(x, count)
-    limit = 0.6 * count
+    limit = 0.4 * count
     small = jnp.minimum(y, limit)
-    series = jnp.ones_like(y)
-    for k in range(count + _series_length(count, limit, y.dtype), count, -1):
-        series = 1.0 + series * small * (1.0 / k)
-    near = terms[-1] * small * series * (1.0 / count)
+    numerator, denominator = _series_fraction(count, 7 if y.dtype == jnp.float64 else 4)
+    # XLA computes a quotient once, but products anew for everything that reads them.
+    near = terms[-1] * small * _polynomial(numerator, small) / _polynomial(denominator, small)
     values = [jnp.where(y < limit, near, 1.0 - sum(terms[1:], terms[0]))]
     for term in reversed(terms[1:]):
         values.append(values[-1] + term)
@@ -62,12 +63,29 @@ def _poisson_terms(x: Scalar, count: int) -> list[Scalar]:
     return terms
 
 
-def _series_length(count: int, limit: float, dtype: np.dtype) -> int:
-    """How many terms Σ yᵐ count!/(count + m)! needs for full precision at y = `limit`."""
-    precision, length = float(jnp.finfo(dtype).eps) / 4, 1
-    while limit**length * math.factorial(count) / math.factorial(count + length) > precision:
-        length += 1
-    return length
+@functools.cache
+def _series_fraction(count: int, degree: int) -> tuple[list[float], list[float]]:
+    """Σ yᵐ (count − 1)!/(count + m)! as a quotient of polynomials in y: its Padé approximant.
+
+    Up to y = 0.4 `count`, for counts up to 5, degree 7 is right to 1e-16 and degree 4 to 3e-9.
+
+    Returns:
+        Coefficients of numerator and denominator, the lowest first.
+    """
+    size = range(degree + 1)
+    series = [Fraction(math.factorial(count - 1), math.factorial(count + m)) for m in size]
+    denominator = [
+        (-1) ** j * Fraction(math.comb(degree, j), math.perm(2 * degree + count, j)) for j in size
+    ]
+    numerator = [sum(denominator[j] * series[i - j] for j in range(i + 1)) for i in size]
+    return list(map(float, numerator)), list(map(float, denominator))
+
+
+def _polynomial(coefficients: Sequence[float], x: Scalar) -> Scalar:
+    value = jnp.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        value = value * x + coefficient
+    return value
 
 
 def fraction_of_turn(gap: Scalar, period: Scalar) -> Scalar:
