@@ -111,7 +111,7 @@ def steps_under_kickscores_rule(model, data) -> int:
     def log_partitions(problem, cavities):
         score = problem.to_observations(cavities)
         return problem.likelihood.log_partition(
-            problem.data.outcome, score.mean, score.variance, None
+            problem.outcome, score.mean, score.variance, None
         )[0]
 
     problem = make_problem(model, dataclasses.replace(data, index=None))

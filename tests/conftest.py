@@ -18,4 +18,6 @@ if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11):
 import jax
 
 jax.config.update("jax_enable_x64", True)
+# Devices for the tests of sharding; the others use the first.
+jax.config.update("jax_num_cpu_devices", 3)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jax.typing import ArrayLike, DTypeLike
 
 from jaxkick._typing import Array, Float, Int
@@ -18,6 +19,7 @@ from jaxkick.dataset.index import Entries, Index
 from jaxkick.dataset.location import Location, locate
 from jaxkick.dataset.names import Groups
 from jaxkick.dataset.recipe import Pair, Recipe, SideColumns, as_pair, as_side
+from jaxkick.dataset.sharding import shard_dataset
 from jaxkick.dataset.summary import summarise
 from jaxkick.dataset.table import OutcomeDomain, Table
 from jaxkick.dataset.validation import OnInvalid
@@ -290,6 +292,23 @@ class Dataset(eqx.Module):
         """
         table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
         return cls._build(assemble_arrays(table, features, coefficients, names), dtype, row_length)
+
+    def shard(self, mesh: Mesh) -> "Dataset":
+        """The same data, shared out to devices: cores of a CPU, GPUs, or those of all hosts.
+
+        All that is computed from it (`infer`, `learn`, predictions) then runs on all devices,
+        with the same results to rounding. For two cores of a CPU, say
+        `jax.config.update("jax_num_cpu_devices", 2)` before anything else is done with JAX.
+        Under `jax.distributed` every process gives the same data and the same mesh.
+
+        Args:
+            mesh: the devices, such as `jax.make_mesh((jax.device_count(),), ("rows",))`.
+
+        Returns:
+            The data with its rows, and where their number allows it its observations, shared
+            out evenly.
+        """
+        return shard_dataset(self, mesh)
 
     @property
     def names(self) -> tuple[Hashable, ...]:

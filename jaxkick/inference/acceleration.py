@@ -13,9 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
 
-__all__ = ["History", "accelerate", "empty_history", "inner", "remember"]
+__all__ = ["History", "accelerate", "empty_history", "inner"]
 
 Tree = TypeVar("Tree")
 
@@ -45,45 +45,73 @@ def empty_history(tree: object, depth: int) -> History:
     return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))
 
 
-def remember(history: History, update: Tree, change: Tree) -> History:
-    """Store the latest differences over the oldest ones."""
-    depth = history.gram.shape[0]
-    place = history.count % depth
-
-    def put(ring, leaf):
-        return ring.at[place].set(leaf.astype(_STORED))
-
-    changes = jax.tree.map(put, history.changes, change)
-    row = _against(changes, change)
-    gram = history.gram.at[place, :].set(row).at[:, place].set(row)
-    return History(jax.tree.map(put, history.updates, update), changes, gram, history.count + 1)
-
-
-def accelerate(history: History, update: Tree, residual: Tree) -> Tree:
-    """The accelerated next iterate; the damped plain one while the history is empty.
+def accelerate(
+    history: History,
+    step: Tree,
+    change: Tree,
+    update: Tree,
+    residual: Tree,
+    restart: Bool[Array, ""],
+) -> tuple[Tree, History]:
+    """The accelerated next iterate, and the history with the latest differences in it.
 
     Args:
-        history: the last differences, the latest included.
-        update: the damped plain update z + β f.
-        residual: f = G(z) − z.
+        history: the differences before the latest.
+        step: the latest difference of damped updates z + β f.
+        change: the latest difference of residuals f = G(z) − z.
+        update: the damped update z + β f.
+        residual: the residual f.
+        restart: whether to forget all differences; the next iterate is then `update`.
 
     Returns:
-        The next iterate.
+        The next iterate, and the history. Where the secant model fails, it is forgotten.
     """
     depth = history.gram.shape[0]
-    filled = jnp.arange(depth, dtype=history.count.dtype) < history.count
-    scale = jnp.where(filled, jax.lax.rsqrt(jnp.maximum(jnp.diag(history.gram), 1e-30)), 0.0)
-    gram = history.gram * scale[:, None] * scale[None, :]
-    gram = gram + jnp.diag(jnp.where(filled, _RIDGE, 1.0))
-    right = scale * _against(history.changes, residual)
-    gamma = scale * jax.scipy.linalg.solve(gram, right, assume_a="pos")
+    place = history.count % depth
+    latest = jnp.arange(depth, dtype=place.dtype) == place
+    step, change, right = (jax.tree.map(_as_stored, tree) for tree in (step, change, residual))
 
-    def combine(plain, updates):
+    def against(tree: Tree) -> Float[Array, " depth"]:
+        return jnp.where(latest, inner(change, tree), _products(history.changes, tree))
+
+    row = against(change)
+    gram = history.gram.at[place, :].set(row).at[:, place].set(row)
+    filled = (jnp.arange(depth, dtype=place.dtype) <= history.count) & ~restart
+    gamma = _least_squares(gram, against(right), filled)
+    old, new = jnp.where(latest, 0.0, gamma), gamma[place]
+
+    def combine(plain, stored, step):
         # A sum of terms rather than a product of arrays: XLA makes one pass of it.
-        terms = [gamma[place] * updates[place] for place in range(depth)]
-        return plain - functools.reduce(jnp.add, terms).astype(plain.dtype)
+        terms = [old[k] * stored[k] for k in range(depth)]
+        return plain - functools.reduce(jnp.add, terms, new * step).astype(plain.dtype)
 
-    return jax.tree.map(combine, update, history.updates)
+    following = jax.tree.map(combine, update, history.updates, step)
+    # What is stored waits for this, so that the ring is read before it is overwritten: else
+    # XLA would copy it.
+    forget = restart | ~jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(following)))
+
+    def put(ring, leaf):
+        return ring.at[place].set(jnp.where(forget, 0.0, leaf))
+
+    following = jax.tree.map(lambda a, b: jnp.where(forget, a, b), update, following)
+    return following, History(
+        jax.tree.map(put, history.updates, step),
+        jax.tree.map(put, history.changes, change),
+        gram,
+        jnp.where(forget, 0, history.count + 1),
+    )
+
+
+def _least_squares(
+    gram: Float[Array, "depth depth"],
+    right: Float[Array, " depth"],
+    filled: Bool[Array, " depth"],
+) -> Float[Array, " depth"]:
+    """The coefficients γ that minimise ‖f − ΔF γ‖ over the columns that are filled."""
+    scale = jnp.where(filled, jax.lax.rsqrt(jnp.maximum(jnp.diag(gram), 1e-30)), 0.0)
+    gram = gram * scale[:, None] * scale[None, :]
+    gram = gram + jnp.diag(jnp.where(filled, _RIDGE, 1.0))
+    return scale * jax.scipy.linalg.solve(gram, scale * right, assume_a="pos")
 
 
 def inner(first: Tree, second: Tree) -> Scalar:
@@ -92,11 +120,15 @@ def inner(first: Tree, second: Tree) -> Scalar:
     return sum(jax.tree.leaves(parts))
 
 
-def _against(ring: Tree, tree: Tree) -> Float[Array, " depth"]:
+def _products(ring: Tree, tree: Tree) -> Float[Array, " depth"]:
     """Inner products of every stored difference with a tree."""
 
     def product(stored, leaf):
         axes = tuple(range(leaf.ndim))
-        return jnp.tensordot(stored, leaf.astype(_STORED), (tuple(a + 1 for a in axes), axes))
+        return jnp.tensordot(stored, leaf, (tuple(axis + 1 for axis in axes), axes))
 
     return sum(jax.tree.leaves(jax.tree.map(product, ring, tree)))
+
+
+def _as_stored(leaf: Array) -> Array:
+    return leaf.astype(_STORED)

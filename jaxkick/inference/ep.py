@@ -54,9 +54,8 @@ class ExpectationPropagation(AbstractMethod):
         return sum_over(_site_normaliser, cavities, sites)
 
     def _log_partition(self, problem: Problem, score: ScoreMoments) -> Derivatives:
-        data = problem.data
         return problem.likelihood.log_partition(
-            data.outcome, score.mean, score.variance, data.weight
+            problem.outcome, score.mean, score.variance, problem.weight
         )
 
 

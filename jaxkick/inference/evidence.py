@@ -59,12 +59,12 @@ def _log_evidence_jvp(primals, tangents):
     slopes = tuple(
         _dynamics_slopes(step, chain, part.states)
         for step, chain, part in zip(
-            problem.steps, problem.data.chains, problem.smooth(end.sites, True), strict=True
+            problem.steps, problem.chains, problem.smooth(end.sites, True), strict=True
         )
     )
 
     def explicit(problem: Problem) -> Scalar:
-        chains = zip(problem.steps, problem.data.chains, slopes, strict=True)
+        chains = zip(problem.steps, problem.chains, slopes, strict=True)
         observed = method.observed(problem, end.cavities, end.sites)
         return observed + sum(_along_slopes(*chain) for chain in chains)
 

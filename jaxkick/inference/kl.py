@@ -56,11 +56,10 @@ class ReverseKL(AbstractMethod):
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
 
     def _expectation(self, problem: Problem, score: ScoreMoments) -> Derivatives:
-        data = problem.data
-        expected = problem.likelihood.expectation(data.outcome, score.mean, score.variance)
-        if data.weight is None:
+        expected = problem.likelihood.expectation(problem.outcome, score.mean, score.variance)
+        if problem.weight is None:
             return expected
-        return Derivatives(*(data.weight * part for part in expected))
+        return Derivatives(*(problem.weight * part for part in expected))
 
 
 def _natural_gradient(

@@ -2,17 +2,11 @@
 
 from typing import NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.inference.acceleration import (
-    History,
-    accelerate,
-    empty_history,
-    remember,
-)
+from jaxkick.inference.acceleration import History, accelerate, empty_history
 from jaxkick.inference.problem import ScoreMoments, Sites, add_sites
 from jaxkick.statespace.step import Site
 
@@ -124,15 +118,11 @@ def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) 
     most = jnp.maximum(_MOST_DAMPING, state.damping)
     damping = jnp.where(more, jnp.minimum(0.5 * (1.0 + state.damping), most), state.damping)
     restart = stalled | ~started | ~good
-    history = _extend(state, evaluated, damping, restart)
+    onward, history = _next_sites(state, evaluated, damping, restart)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     rejected = jnp.where(good, 0, state.rejected + 1)
     return LoopState(
-        sites=_where(
-            good,
-            _next_sites(history, evaluated, damping),
-            _plain_step(state.accepted, damping),
-        ),
+        sites=_where(good, onward, _plain_step(state.accepted, damping)),
         accepted=_where(good, evaluated, state.accepted),
         history=history,
         damping=damping,
@@ -153,11 +143,22 @@ def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
     return jnp.zeros((), bool) if state.history is None else state.history.count > 0
 
 
-def _next_sites(history: History | None, evaluated: Evaluation, damping: Scalar) -> Sites:
+def _next_sites(
+    state: LoopState, evaluated: Evaluation, damping: Scalar, restart: Bool[Array, ""]
+) -> tuple[Sites, History | None]:
+    """Where to go on from an evaluation, and the history with it or, on `restart`, without."""
     update = _plain_step(evaluated, damping)
-    if history is None:
-        return update
-    return _keep_positive(accelerate(history, update, evaluated.residual), evaluated)
+    if state.history is None:
+        return update, None
+
+    def difference(new, old):
+        # Nothing of an infeasible evaluation may stay in the ring, not even times zero.
+        return jnp.where(restart, 0.0, new - old)
+
+    step = jax.tree.map(difference, update, _plain_step(state.accepted, damping))
+    change = jax.tree.map(difference, evaluated.residual, state.accepted.residual)
+    sites, history = accelerate(state.history, step, change, update, evaluated.residual, restart)
+    return _keep_positive(sites, evaluated), history
 
 
 def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
@@ -166,25 +167,6 @@ def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
 
 def _plain_step(accepted: Evaluation, damping: Scalar) -> Sites:
     return jax.tree.map(lambda z, f: z + (1.0 - damping) * f, accepted.sites, accepted.residual)
-
-
-def _extend(
-    state: LoopState, evaluated: Evaluation, damping: Scalar, restart: Bool[Array, ""]
-) -> History | None:
-    """The history with the latest differences, or an empty one."""
-    if state.history is None:
-        return None
-
-    def difference(new, old):
-        # Nothing of an infeasible evaluation may stay in the ring, not even times zero.
-        return jnp.where(restart, 0.0, new - old)
-
-    change = jax.tree.map(difference, evaluated.residual, state.accepted.residual)
-    update = jax.tree.map(
-        difference, _plain_step(evaluated, damping), _plain_step(state.accepted, damping)
-    )
-    history = remember(state.history, update, change)
-    return eqx.tree_at(lambda h: h.count, history, jnp.where(restart, 0, history.count))
 
 
 def _keep_positive(sites: Sites, evaluated: Evaluation) -> Sites:

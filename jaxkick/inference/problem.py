@@ -10,12 +10,15 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import Mesh
 
 from jaxkick._parameters import resolve
+from jaxkick._sharding import all_entries, gathered_positions, shared_out
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
+from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.smoother import Smoothed, smooth_chain
 from jaxkick.statespace.step import Site, StepModel
 
@@ -47,7 +50,9 @@ class Problem(eqx.Module):
     Attributes:
         steps: the kernel of every chain.
         likelihood: the likelihood of the outcomes.
-        data: the encoded observations.
+        chains: the entries of every group of features.
+        outcome: the outcome of every observation.
+        weight: the weight of every observation; `None` where all are one.
         active: which observations count; the others have sites of zero.
         slots: the position of every slot's entry, slot by slot: sums over slots are then sums
             of whole arrays.
@@ -55,11 +60,16 @@ class Problem(eqx.Module):
         entry_coefficients: the coefficient of every entry, in chain layout.
         entry_observations: the observation of every entry, in chain layout.
         offset: the prior mean of every observation's score; `None` where it is zero.
+
+    On a mesh observations are padded with some that are not active, so that every device has
+    as many.
     """
 
     steps: tuple[StepModel, ...]
     likelihood: AbstractLikelihood
-    data: Dataset
+    chains: tuple[Chain, ...]
+    outcome: Float[Array, " N"]
+    weight: Float[Array, " N"] | None
     active: Bool[Array, " N"] | None
     slots: Int[Array, "P N"]
     coefficients: Float[Array, "P N"]
@@ -67,15 +77,20 @@ class Problem(eqx.Module):
     entry_observations: tuple[Int[Array, "C R"], ...]
     offset: Float[Array, " N"] | None
 
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that rows and observations are shared out to; `None` for one device."""
+        return self.chains[0].mesh
+
     def smooth(self, sites: Sites, keep_states: bool = False) -> tuple[Smoothed, ...]:
         """The cavities of every entry, chain by chain, and states for interpolation if asked."""
-        chains = zip(self.steps, self.data.chains, sites, strict=True)
+        chains = zip(self.steps, self.chains, sites, strict=True)
         return tuple(smooth_chain(*chain, keep_states) for chain in chains)
 
     def no_sites(self) -> Sites:
         """Sites that say nothing."""
         return tuple(
-            Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.data.chains
+            Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.chains
         )
 
     def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
@@ -85,7 +100,7 @@ class Problem(eqx.Module):
         """
         # The barrier: entries are computed once, not anew for every slot that reads them.
         means, variances = zip(*lax.optimization_barrier(entries), strict=True)
-        means, variances = _end_to_end(means), _end_to_end(variances)
+        means, variances = all_entries(means, self.mesh), all_entries(variances, self.mesh)
         mean, variance = 0.0 if self.offset is None else self.offset, 0.0
         for slots, x in zip(self.slots, self.coefficients, strict=True):
             # An empty slot reads any entry, and has coefficient zero.
@@ -132,11 +147,6 @@ class Problem(eqx.Module):
         return values if self.active is None else jnp.where(self.active, values, 0.0)
 
 
-def _end_to_end(parts: tuple[Float[Array, "C R"], ...]) -> Float[Array, " entries"]:
-    flat = [part.ravel() for part in parts]
-    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
-
-
 def cavities_of(smoothed: tuple[Smoothed, ...]) -> tuple[ScoreMoments, ...]:
     """The moments of the cavities alone."""
     return tuple(ScoreMoments(chain.mean, chain.variance) for chain in smoothed)
@@ -177,14 +187,20 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
     steps = tuple(
         StepModel(resolve(model.kernel_of(chain.group), dtype), data.epoch) for chain in data.chains
     )
-    coefficients = data.coefficients.ravel()
+    mesh = data.chains[0].mesh
+    slots, coefficients = data.slots.T, data.coefficients.ravel()
+    if mesh is not None:
+        shapes = [chain.gap.shape for chain in data.chains]
+        slots = jnp.take(gathered_positions(shapes, mesh), slots, mode="clip")
     return Problem(
         steps=steps,
         likelihood=resolve(model.likelihood, dtype),
-        data=data,
-        active=active,
-        slots=data.slots.T,
-        coefficients=data.coefficients.T,
+        chains=data.chains,
+        outcome=_share_out(data.outcome, mesh, mode="edge"),
+        weight=_share_out(data.weight, mesh),
+        active=_share_out(_real_ones(active, data), mesh),
+        slots=_share_out(slots, mesh),
+        coefficients=_share_out(data.coefficients.T, mesh),
         entry_coefficients=tuple(
             jnp.take(coefficients, chain.source, mode="fill", fill_value=0.0)
             for chain in data.chains
@@ -192,8 +208,23 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
         entry_observations=tuple(
             chain.source // data.coefficients.shape[1] for chain in data.chains
         ),
-        offset=_offset(data, entry_means(model, data)),
+        offset=_share_out(_offset(data, entry_means(model, data)), mesh),
     )
+
+
+def _share_out(values: Array | None, mesh: Mesh | None, mode: str = "constant") -> Array | None:
+    """Values of observations, along the last axis, padded and shared out to the devices."""
+    if values is None or mesh is None:
+        return values
+    padding = [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % mesh.size)]
+    return shared_out(jnp.pad(values, padding, mode=mode), mesh, values.ndim - 1)
+
+
+def _real_ones(active: Bool[Array, " N"] | None, data: Dataset) -> Bool[Array, " N"] | None:
+    """Which observations count, where padding makes others necessary."""
+    mesh = data.chains[0].mesh
+    padded = mesh is not None and data.outcome.shape[0] % mesh.size
+    return jnp.ones(data.outcome.shape, bool) if active is None and padded else active
 
 
 def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "C R"], ...] | None:
@@ -210,5 +241,5 @@ def _offset(
     """The prior mean of every observation's score, from those of its entries."""
     if means is None:
         return None
-    entries = jnp.take(_end_to_end(means), data.slots, mode="clip")
+    entries = jnp.take(all_entries(means, None), data.slots, mode="clip")
     return jnp.sum(data.coefficients * entries, axis=1)

@@ -75,7 +75,7 @@ def solve(
     return Solution(
         sites=end.sites,
         entries=_with_means(entries, entry_means(model, data)),
-        observations=problem.to_observations(entries),
+        observations=_unpadded(problem.to_observations(entries), data.outcome.shape[0]),
         log_marginal_likelihood=log_evidence(problem, method, end),
         steps=end.steps,
         distance=end.distance,
@@ -92,6 +92,11 @@ def _with_means(
         return entries
     pairs = zip(entries, means, strict=True)
     return tuple(entry._replace(mean=entry.mean + mean) for entry, mean in pairs)
+
+
+def _unpadded(observations: ScoreMoments, count: int) -> ScoreMoments:
+    """The moments of the user's own observations."""
+    return ScoreMoments(observations.mean[:count], observations.variance[:count])
 
 
 @eqx.filter_custom_jvp

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxkick._typing import Array, Bool, Float, Int
 
@@ -39,6 +40,7 @@ class Chain(eqx.Module):
         feature: number of the entry's feature; 0 in padding.
         group: name of the group of features.
         linked: whether some row begins inside a feature.
+        mesh: the devices that the rows are shared out to; `None` for one device.
     """
 
     gap: Float[Array, "C R"]
@@ -49,6 +51,7 @@ class Chain(eqx.Module):
     feature: Int[Array, "C R"]
     group: str = eqx.field(static=True)
     linked: bool = eqx.field(static=True)
+    mesh: Mesh | None = eqx.field(static=True, default=None)
 
 
 class Layout(NamedTuple):

@@ -14,7 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
 
+from jaxkick._sharding import on_every_device
 from jaxkick._smallmat import AbstractMatrix, conditioned, dot
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.statespace.chain import Chain
@@ -84,7 +86,7 @@ def filter_chain(
     incoming = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_rows, *x.shape)), model.origin())
     if chain.linked:
         summaries = jax.vmap(_summarise_row, in_axes=(None, 0, 1, 1))(model, before, moments, sites)
-        incoming = _combine(model, summaries)
+        incoming = _combine(model, summaries, chain.mesh)
     rows = jax.vmap(
         functools.partial(_filter_row, model, keep_states),
         in_axes=(0, 0, 1, 1),
@@ -158,7 +160,7 @@ def _summarise_row(model: StepModel, before: Moment, moments: Moment, sites: Sit
     return summary
 
 
-def _combine(model: StepModel, summaries: _Summary) -> State:
+def _combine(model: StepModel, summaries: _Summary, mesh: Mesh | None) -> State:
     """The true incoming state of every row."""
 
     def step(state, summary):
@@ -168,17 +170,21 @@ def _combine(model: StepModel, summaries: _Summary) -> State:
         P_out = (summary.Phi @ P @ summary.Phi.T + summary.P).symmetric()
         return State(m_out, P_out), state
 
-    return scan_packed(step, model.origin(), summaries)
+    return scan_packed(step, model.origin(), summaries, mesh)
 
 
-def scan_packed(step: Callable, start: Tree, rows: Tree, reverse: bool = False) -> Tree:
+def scan_packed(
+    step: Callable, start: Tree, rows: Tree, mesh: Mesh | None, reverse: bool = False
+) -> Tree:
     """A scan over rows whose carry is one array, and that returns what `step` emits.
+
+    Every device of a `mesh` runs it over all rows: they are few numbers.
 
     Every scalar of a carry costs a program of its own at every step; for the few numbers of a
     row's summary that would be most of the time.
     """
     packed, unpack = ravel_pytree(start)
-    inputs = jax.vmap(lambda row: ravel_pytree(row)[0])(rows)
+    inputs = on_every_device(jax.vmap(lambda row: ravel_pytree(row)[0])(rows), mesh)
     _, unpack_row = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], rows))
 
     def packed_step(carry, row):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import Mesh
 
 from jaxkick._smallmat import AbstractMatrix, dot
 from jaxkick._typing import Array, Float, Scalar
@@ -110,7 +111,7 @@ def smooth_chain(
     found, outgoing, first = rows(after, moments, sites, filtered.mu, filtered.phi)
     incoming = None
     if chain.linked:
-        incoming = _combine_backwards(model, first)
+        incoming = _combine_backwards(model, first, chain.mesh)
         found = _over_entries(functools.partial(_cavity, model.h))(
             incoming, found, sites, filtered.mu, filtered.phi
         )
@@ -182,13 +183,13 @@ def _run_back(
     return found, kept, first
 
 
-def _combine_backwards(model: StepModel, rows: _Outgoing) -> Adjoint:
+def _combine_backwards(model: StepModel, rows: _Outgoing, mesh: Mesh | None) -> Adjoint:
     """The true adjoint that comes into every row from its right."""
 
     def step(incoming, row):
         return _add_incoming(incoming, row), incoming
 
-    return scan_packed(step, model.no_information(), rows, reverse=True)
+    return scan_packed(step, model.no_information(), rows, mesh, reverse=True)
 
 
 def _resolve(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:
