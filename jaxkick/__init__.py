@@ -14,13 +14,10 @@ from jaxkick.dataset import Dataset
 from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
 from jaxkick.learning import History, learn, suggest_model
 from jaxkick.model import Model
-from jaxkick.posterior import (
-    Posterior,
-    Scores,
-    infer,
-    log_marginal_likelihood,
-)
+from jaxkick.posterior import Posterior, infer, log_marginal_likelihood
 from jaxkick.prediction import Prediction
+from jaxkick.ranking import Scale
+from jaxkick.scores import Scores
 
 __version__ = "0.1.0"
 
@@ -39,6 +36,7 @@ __all__ = [
     "Real",
     "Result",
     "ReverseKL",
+    "Scale",
     "Scores",
     "Tied",
     "infer",

@@ -93,6 +93,11 @@ class Index:
         """The unit of time, where it is known."""
         return self.scale.unit
 
+    @property
+    def library(self) -> str | None:
+        """The library of the user's table, where there was one."""
+        return None if self.recipe is None else self.recipe.library
+
     @cached_property
     def bases(self) -> np.ndarray:
         """Position of each chain's begin in the concatenation of all chains, and the end."""
