@@ -8,7 +8,7 @@ The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons w
 Time-Dynamics", KDD 2019.
 """
 
-from jaxkick import kernels, likelihoods
+from jaxkick import evaluation, kernels, likelihoods
 from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
 from jaxkick.dataset import Dataset
 from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
@@ -39,6 +39,7 @@ __all__ = [
     "Scale",
     "Scores",
     "Tied",
+    "evaluation",
     "infer",
     "kernels",
     "learn",

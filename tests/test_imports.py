@@ -25,6 +25,7 @@ LAYERS = [
     ["matches"],
     ["posterior"],
     ["learning"],
+    ["evaluation"],
     ["__init__", "__main__"],
 ]
 ORDER = {name: place for place, layer in enumerate(LAYERS) for name in layer}

@@ -1,0 +1,147 @@
+"""Who predicts: a model that is fitted anew before every block, or a baseline."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick.dataset.dataset import Dataset
+from jaxkick.evaluation.blocks import Blocks
+from jaxkick.inference.ending import InferenceError
+from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.problem import ScoreMoments, Sites
+from jaxkick.learning.learn import learn
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.model import Model
+from jaxkick.posterior import infer
+from jaxkick.statespace.step import Site
+
+__all__ = ["AbstractForecaster", "Refit", "Report"]
+
+Report = Callable[[int], None]
+"""Called with the number of blocks that have just been predicted."""
+
+
+class AbstractForecaster(eqx.Module):
+    """Something that predicts blocks of matches, each from all earlier blocks.
+
+    Attributes:
+        likelihood: how an outcome follows from the score.
+    """
+
+    likelihood: eqx.AbstractVar[AbstractLikelihood]
+
+    @abc.abstractmethod
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> Self:
+        """The same with parameters learnt from the past.
+
+        Args:
+            data: the matches.
+            blocks: their division into blocks.
+            before: only matches of blocks with a smaller number may be looked at.
+        """
+
+    @abc.abstractmethod
+    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
+        """Predictive mean and variance of the combined score.
+
+        Args:
+            data: the matches.
+            blocks: their division into blocks.
+            report: to be called after every predicted block.
+
+        Returns:
+            Moments for each observation, of which those of the blocks to predict count.
+        """
+
+
+class Refit(AbstractForecaster):
+    """A model that is fitted anew before every block, from where the last fit ended.
+
+    Observations that are still to come are masked out. They keep their places, so that one
+    compiled program serves all blocks, and the marginals at their places are the predictions.
+
+    Attributes:
+        model: kernels and likelihood.
+        method: how to approximate the posterior; `ExpectationPropagation()` if `None`.
+        tol: `tol` of `infer` for every block. A block adds a few matches to what is already
+            at its fixed point, so that few steps bring it there again; what one block leaves
+            the next one mends. At the default the log loss was within 1e-6 of that at
+            `tol=0.001` on the NBA data, at half the steps.
+        max_steps: `max_steps` of `infer`.
+        learning: further arguments of `learn`, for when the model is tuned.
+    """
+
+    model: Model
+    method: AbstractMethod | None
+    tol: float
+    max_steps: int
+    learning: dict[str, Any]
+
+    def __init__(
+        self,
+        model: Model,
+        method: AbstractMethod | None = None,
+        *,
+        tol: float = 2.0,
+        max_steps: int = 1000,
+        learning: Mapping[str, Any] | None = None,
+    ):
+        """Choose how a model is fitted before every block.
+
+        Args:
+            model: kernels and likelihood.
+            method: how to approximate the posterior; `ExpectationPropagation()` if `None`.
+            tol: `tol` of `infer` for every block.
+            max_steps: `max_steps` of `infer`.
+            learning: further arguments of `learn`, for when the model is tuned.
+        """
+        self.model, self.method = model, method
+        self.tol, self.max_steps = tol, max_steps
+        self.learning = dict(learning or {})
+
+    @property
+    def likelihood(self) -> AbstractLikelihood:
+        return self.model.likelihood
+
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Refit":
+        active = blocks.number < before
+        model, _ = learn(self.model, data, self.method, active=active, **self.learning)
+        return dataclasses.replace(self, model=model)
+
+    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
+        means = np.full(data.num_observations, np.nan)
+        variances = np.full(data.num_observations, np.nan)
+        sites = _no_sites(data)
+        for block in blocks.tested:
+            try:
+                posterior = infer(
+                    self.model,
+                    data,
+                    self.method,
+                    tol=self.tol,
+                    max_steps=self.max_steps,
+                    start=sites,
+                    active=blocks.number < block,
+                )
+            except InferenceError as error:
+                time = data.index.scale.to_user(data.index.times[blocks.number == block].min())
+                error.add_note(f"This was the fit before the block that begins at {time}.")
+                raise
+            rows = blocks.number == block
+            means[rows] = np.asarray(posterior.observations.mean)[rows]
+            variances[rows] = np.asarray(posterior.observations.variance)[rows]
+            sites = posterior.sites
+            report(1)
+        return ScoreMoments(means, variances)
+
+
+def _no_sites(data: Dataset) -> Sites:
+    """Sites that say nothing, so that the first fit runs the same program as the others."""
+    return tuple(
+        Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in data.chains
+    )
