@@ -26,9 +26,10 @@ class Item:
         """Times, means and variances at the item's observations, in the order of time."""
         self.check_fitted()
         times = np.sort(np.array(self.times))
-        if self.times and len(self._model.posterior.data.entries(self._name).times) == len(times):
-            return times, *map(np.array, self._model.posterior.scores(self._name)[1:])
-        return times, *self.predict(times)
+        entries = self._model.posterior.data.entries(self._name) if self.times else None
+        if entries is None or len(entries.times) != len(times):
+            return times, *self.predict(times)
+        return times, *(part[entries.positions] for part in self._model.moments)
 
     def predict(self, ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances at any times."""

@@ -40,6 +40,7 @@ class Model:
         observations: what was observed, in the order of the calls.
         last_t: the latest time.
         posterior: what jaxkick made of the last fit; `None` before it.
+        moments: means and variances of all scores that were observed, side by side.
     """
 
     def __init__(self, likelihood: Callable, kernel: Kernel | None = None):
@@ -53,6 +54,7 @@ class Model:
         self.observations: list[Observation] = []
         self.last_t = -math.inf
         self.posterior: jk.Posterior | None = None
+        self.moments: list[np.ndarray] = []
         self._likelihood, self._default_kernel = likelihood, kernel
 
     def add_item(self, name: Hashable, kernel: Kernel, fitter: str = "recursive") -> None:
@@ -87,6 +89,8 @@ class Model:
         with jax.enable_x64(True):
             model, data = (start.model, start.data) if start else self.to_jaxkick()
             self.posterior = jk.infer(model, data, rule, start=start, **limits)
+        parts = zip(*self.posterior.entries, strict=True)
+        self.moments = [np.concatenate([np.ravel(part) for part in chains]) for chains in parts]
         for item in self.item.values():
             item.num_fitted = len(item.times)
         return self.posterior.converged
