@@ -26,6 +26,7 @@ LAYERS = [
     ["posterior"],
     ["learning"],
     ["evaluation"],
+    ["compat"],
     ["__init__", "__main__"],
 ]
 ORDER = {name: place for place, layer in enumerate(LAYERS) for name in layer}
