@@ -12,18 +12,20 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick._tracing import is_known
-from jaxkick._typing import Array, Float, Int, Key, Scalar
+from jaxkick._typing import Array, Bool, Float, Int, Key, Scalar
 from jaxkick.competitors import choose_competitors
 from jaxkick.counts import CountsPrediction
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.query import Query, read_query
+from jaxkick.dataset.reading import read_alike
+from jaxkick.dataset.validation import OnInvalid
 from jaxkick.inference.ending import Result, raise_unless_converged
 from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.loop import Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites, make_problem
 from jaxkick.inference.request import check_fit, read_active, read_start, reporter
-from jaxkick.inference.solve import solve
+from jaxkick.inference.solve import Solution, solve
 from jaxkick.matches import predict_match, read_match, read_matches
 from jaxkick.model import Model
 from jaxkick.prediction import Prediction, predict_scores
@@ -33,8 +35,15 @@ from jaxkick.scores import Scores, join_scores
 from jaxkick.statespace.smoother import States
 from jaxkick.statespace.step import Site
 from jaxkick.tables import extend_table, make_table
+from jaxkick.updating import Roomy, extend_means, grow, settle
 
-__all__ = ["Posterior", "Scores", "infer", "log_marginal_likelihood"]
+__all__ = ["Posterior", "infer", "log_marginal_likelihood"]
+
+_ACCELERATION = 8
+
+# Names of what a posterior keeps beside its fields.
+_STATES = "_kept_states"
+_ROOMY = "_kept_room"
 
 
 class Posterior(eqx.Module):
@@ -78,14 +87,62 @@ class Posterior(eqx.Module):
 
     @property
     def states(self) -> tuple[States, ...]:
-        """What prediction at other times needs, chain by chain; computed when first asked for."""
+        """What prediction at other times needs, chain by chain; computed when first asked for.
+
+        After `update` they have the layout with room that it works in.
+        """
         kept = self.__dict__.get(_STATES)
         if kept is None:
-            kept = _keep_states(self.model, _without_index(self.data), self.sites)
+            data, sites = self._laid_out
+            kept = _keep_states(self.model, _without_index(data), sites)
             if is_known(jax.tree.leaves(kept)[0]):
                 # A cache beside the fields: copies of the posterior start without it.
                 object.__setattr__(self, _STATES, kept)
         return kept
+
+    def update(
+        self,
+        matches: Any,
+        *,
+        tol: float = 0.05,
+        max_steps: int = 1000,
+        on_invalid: OnInvalid = "raise",
+        throw: bool = True,
+    ) -> "Posterior":
+        """The posterior with further matches, from where this one stands.
+
+        As `infer` of all matches together, but inference starts from this posterior, and the
+        program that was compiled for one update serves the next ones: it has room for half
+        as many matches again before another is needed. Matches may come in any order of time
+        and bring new competitors. All observations count, also those that were not active.
+
+        Args:
+            matches: a table with the columns of the one that the data was made of, or a
+                `Dataset` of the new matches alone.
+            tol: as in `infer`.
+            max_steps: as in `infer`.
+            on_invalid: `"raise"` or `"drop"`, as for the data set.
+            throw: whether to raise when the fixed point was not reached.
+
+        Returns:
+            The new posterior; this one stays as it is.
+
+        Raises:
+            ValueError: if the matches cannot be used.
+            InferenceError: if the fixed point was not reached and `throw` holds.
+        """
+        index = self.data.index
+        new = read_alike(matches, index.recipe, index.grouping, index.unit, on_invalid)
+        kept: Roomy | None = self.__dict__.get(_ROOMY)
+        data, roomy = grow(self.data, self.sites, None if kept is None else kept.room, new)
+        model = extend_means(self.model, self.data, data)
+        check_fit(model, data, None)
+        solution = _run(model, roomy.data, self.method, roomy.sites, roomy.active, tol, max_steps)
+        posterior = Posterior(model, data, self.method, *settle(solution, roomy, data))
+        object.__setattr__(posterior, _ROOMY, roomy._replace(sites=solution.sites))
+        if throw:
+            raise_unless_converged(solution.result, solution.steps, solution.distance, tol)
+        return posterior
 
     def scores(self, name: Hashable, times: Any = None) -> Scores:
         """The score of a feature over time.
@@ -261,7 +318,13 @@ class Posterior(eqx.Module):
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
 
     def _score_query(self, query: Query) -> ScoreMoments:
-        return predict_scores(self.model, self.data, self.states, query)
+        return predict_scores(self.model, self._laid_out[0], self.states, query)
+
+    @property
+    def _laid_out(self) -> tuple[Dataset, Sites]:
+        """Data and sites, after `update` in the layout with room, for compiled programs."""
+        roomy: Roomy | None = self.__dict__.get(_ROOMY)
+        return (self.data, self.sites) if roomy is None else (roomy.data, roomy.sites)
 
     def __repr__(self) -> str:
         ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"
@@ -283,7 +346,7 @@ def infer(
     *,
     tol: float = 0.05,
     max_steps: int = 1000,
-    acceleration: int = 8,
+    acceleration: int = _ACCELERATION,
     start: Posterior | Sites | None = None,
     active: ArrayLike | None = None,
     throw: bool = True,
@@ -322,18 +385,9 @@ def infer(
     method = ExpectationPropagation() if method is None else method
     active = read_active(active, data)
     check_fit(model, data, active)
-    dtype = data.coefficients.dtype
-    settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32), acceleration)
-    compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
-    solution = _solve(
-        model,
-        _without_index(data),
-        compiled,
-        read_start(start.sites if isinstance(start, Posterior) else start, data),
-        active,
-        settings,
-        reporter(progress),
-    )
+    sites = read_start(start.sites if isinstance(start, Posterior) else start, data)
+    report = reporter(progress)
+    solution = _run(model, data, method, sites, active, tol, max_steps, acceleration, report)
     posterior = Posterior(model, data, method, *solution)
     if throw and is_known(solution.result):
         raise_unless_converged(solution.result, solution.steps, solution.distance, tol)
@@ -364,9 +418,25 @@ def log_marginal_likelihood(
     return infer(model, data, method, **options).log_marginal_likelihood
 
 
-_solve = eqx.filter_jit(solve)
+def _run(
+    model: Model,
+    data: Dataset,
+    method: AbstractMethod,
+    start: Sites | None,
+    active: Bool[Array, " N"] | None,
+    tol: float,
+    max_steps: int,
+    acceleration: int = _ACCELERATION,
+    report: Callable[[int, float], None] | None = None,
+) -> Solution:
+    """Compiled inference; everything that may change without another compilation is an array."""
+    dtype = data.coefficients.dtype
+    settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32), acceleration)
+    compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
+    return _solve(model, _without_index(data), compiled, start, active, settings, report)
 
-_STATES = "_kept_states"
+
+_solve = eqx.filter_jit(solve)
 
 
 @eqx.filter_jit
