@@ -18,6 +18,8 @@ from jaxkick.posterior import Posterior, infer, log_marginal_likelihood
 from jaxkick.prediction import Prediction
 from jaxkick.ranking import Scale
 from jaxkick.scores import Scores
+from jaxkick.storage import load, save
+from jaxkick.stream import Stream
 
 __version__ = "0.1.0"
 
@@ -38,12 +40,15 @@ __all__ = [
     "ReverseKL",
     "Scale",
     "Scores",
+    "Stream",
     "Tied",
     "evaluation",
     "infer",
     "kernels",
     "learn",
     "likelihoods",
+    "load",
     "log_marginal_likelihood",
+    "save",
     "suggest_model",
 ]

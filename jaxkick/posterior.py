@@ -326,6 +326,10 @@ class Posterior(eqx.Module):
         roomy: Roomy | None = self.__dict__.get(_ROOMY)
         return (self.data, self.sites) if roomy is None else (roomy.data, roomy.sites)
 
+    def describe(self) -> str:
+        """What the model says, in plain words and in the data's unit of time."""
+        return self.model.describe(self.data.index.unit)
+
     def __repr__(self) -> str:
         ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"
         evidence = (
