@@ -8,19 +8,18 @@ The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons w
 Time-Dynamics", KDD 2019.
 """
 
-from jaxkick import kernels, likelihoods
+from jaxkick import evaluation, kernels, likelihoods
 from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
 from jaxkick.dataset import Dataset
 from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
 from jaxkick.learning import History, learn, suggest_model
 from jaxkick.model import Model
-from jaxkick.posterior import (
-    Posterior,
-    Scores,
-    infer,
-    log_marginal_likelihood,
-)
+from jaxkick.posterior import Posterior, infer, log_marginal_likelihood
 from jaxkick.prediction import Prediction
+from jaxkick.ranking import Scale
+from jaxkick.scores import Scores
+from jaxkick.storage import load, save
+from jaxkick.stream import Stream
 
 __version__ = "0.1.0"
 
@@ -39,12 +38,17 @@ __all__ = [
     "Real",
     "Result",
     "ReverseKL",
+    "Scale",
     "Scores",
+    "Stream",
     "Tied",
+    "evaluation",
     "infer",
     "kernels",
     "learn",
     "likelihoods",
+    "load",
     "log_marginal_likelihood",
+    "save",
     "suggest_model",
 ]

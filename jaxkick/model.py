@@ -8,6 +8,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._parameters import AbstractParameter, real
 from jaxkick._typing import Array, Float, Int
+from jaxkick.describe import describe_kernel, describe_likelihood
 from jaxkick.kernels.base import AbstractKernel
 from jaxkick.likelihoods.base import AbstractLikelihood
 
@@ -92,6 +93,38 @@ class Model(eqx.Module):
                 "its features into another group with `groups=` of the data set."
             )
         return self.kernel[group]
+
+    def describe(self, unit: str | None = None) -> str:
+        """What the model says, in plain words.
+
+        Sizes after "±" are standard deviations of scores. "Fade over" is the time over which
+        the correlation of a score with itself falls to 37 %.
+
+        Args:
+            unit: the unit of time of the data, such as `"year"`; see `Posterior.describe`.
+
+        Returns:
+            A few lines of text.
+        """
+        kernels = self.kernel if isinstance(self.kernel, dict) else {"scores": self.kernel}
+        means = self.mean if isinstance(self.mean, dict) else {}
+        lines = []
+        for group, kernel in kernels.items():
+            text = f"{group}: {describe_kernel(kernel, unit)}"
+            if group in means:
+                text += f", around {float(means[group].value):.3g}"
+            lines.append(text)
+        if isinstance(self.mean, AbstractParameter):
+            single = self.mean.value.ndim == 0
+            around = f"{float(self.mean.value):.3g}" if single else "a mean of its own"
+            lines.append(
+                f"all scores around {around}" if single else f"every score around {around}"
+            )
+        return "\n".join([*lines, f"outcomes: {describe_likelihood(self.likelihood)}"])
+
+    def __repr__(self) -> str:
+        mean = "" if self.mean is None else f", mean={self.mean!r}"
+        return f"Model(kernel={self.kernel!r}, likelihood={self.likelihood!r}{mean})"
 
     def mean_of(
         self, group: str, features: Int[ArrayLike, "..."], dtype: jnp.dtype

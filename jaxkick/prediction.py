@@ -1,5 +1,7 @@
 """Scores and outcomes at any time, from what the smoother kept."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,10 +18,12 @@ from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.time import Epoch
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
+from jaxkick.outcomes import Distribution, distribute, outcome_columns, result_chances
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.interpolation import Queries, interpolate
 from jaxkick.statespace.smoother import States
 from jaxkick.statespace.step import StepModel
+from jaxkick.tables import make_table
 
 __all__ = ["Prediction", "predict_scores"]
 
@@ -31,11 +35,13 @@ class Prediction(eqx.Module):
         mean: posterior mean of the combined score f.
         variance: posterior variance of f.
         likelihood: how an outcome follows from f.
+        library: the library of the user's tables, for `to_frame`.
     """
 
     mean: Float[Array, "..."]
     variance: Float[Array, "..."]
     likelihood: AbstractLikelihood
+    library: str | None = eqx.field(default=None, static=True)
 
     @property
     def probabilities(self) -> Float[Array, "... L"]:
@@ -60,6 +66,37 @@ class Prediction(eqx.Module):
     def outcome_quantile(self, probability: ArrayLike) -> Float[Array, "..."]:
         """The quantile of the outcome, where outcomes are numbers."""
         return self.likelihood.predictive_quantile(probability, self.mean, self.variance)
+
+    def distribution(self, outcomes: ArrayLike | None = None) -> Distribution:
+        """How probable every outcome is, where outcomes are numbers.
+
+        Args:
+            outcomes: the outcomes to tell the probability of; if `None` all those that are
+                not too improbable to matter.
+        """
+        return distribute(self.likelihood, self.mean, self.variance, outcomes)
+
+    @property
+    def result(self) -> Float[Array, "... 3"]:
+        """The probabilities that the first side loses, ties and wins, whatever outcomes are."""
+        return result_chances(self.likelihood, self.mean, self.variance)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What there is to say of every match, by column."""
+        columns = {
+            "score_mean": self.mean,
+            "score_deviation": jnp.sqrt(self.variance),
+            **outcome_columns(self.likelihood, self.mean, self.variance),
+        }
+        return {name: np.atleast_1d(np.asarray(column)) for name, column in columns.items()}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """The predictions as a table, one row for each match.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        return make_table(self.columns(), library or self.library)
 
 
 def predict_scores(

@@ -10,18 +10,25 @@ PACKAGE = Path(__file__).parents[1] / "jaxkick"
 # A module may import from its own layer and from those before it.
 LAYERS = [
     ["_typing", "_tracing"],
-    ["_sharding"],
     ["_numerics", "_smallmat"],
     ["_parameters"],
     ["kernels"],
     ["likelihoods"],
     ["statespace"],
     ["dataset", "datasets"],
+    ["tables"],
+    ["describe"],
     ["model"],
     ["inference"],
-    ["prediction"],
-    ["posterior"],
+    ["outcomes"],
+    ["prediction", "ranking", "sampling", "scores"],
+    ["competitors", "counts"],
+    ["matches", "updating"],
+    ["posterior", "stream"],
+    ["storage"],
     ["learning"],
+    ["evaluation"],
+    ["compat"],
     ["__init__", "__main__"],
 ]
 ORDER = {name: place for place, layer in enumerate(LAYERS) for name in layer}

@@ -6,11 +6,8 @@ from jaxkick._numerics.elementary import bounded_exp, exp_limit, logistic
 from jaxkick._numerics.grid import Anchor, Precision
 from jaxkick._numerics.local import Derivatives, Local
 from jaxkick._numerics.normal import log_interval, normal_tail
-from jaxkick._numerics.quadrature import (
-    gaussian_expectation,
-    gaussian_mean,
-    tilted_log_partition,
-)
+from jaxkick._numerics.quadrature import gaussian_expectation, gaussian_mean
+from jaxkick._numerics.tilted import tilted_log_partition
 
 __all__ = [
     "Anchor",

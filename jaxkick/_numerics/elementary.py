@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float
 
-__all__ = ["Logistic", "bounded_exp", "exp_limit", "logistic"]
+__all__ = ["Logistic", "bounded_exp", "exp_limit", "log_growth", "logistic", "no_less_than_tiny"]
 
 
 def exp_limit(dtype: jnp.dtype) -> float:
@@ -71,3 +71,22 @@ def _logistic_jvp(primals, tangents):
     parts = logistic(x)
     change = parts.win * parts.loss * dx
     return parts, Logistic(parts.loss * dx, jnp.zeros_like(change), change, -change)
+
+
+def no_less_than_tiny(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`variance`, raised to the smallest that is told from zero; its square does not underflow."""
+    return jnp.maximum(variance, 1e-150 if variance.dtype == jnp.float64 else 1e-18)
+
+
+@jax.custom_jvp
+def log_growth(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The logarithm of a variance relative to its present value: zero, with a derivative."""
+    return jnp.zeros_like(variance)
+
+
+@log_growth.defjvp
+def _log_growth_jvp(primals, tangents):
+    (variance,), (change,) = primals, tangents
+    # Bounded where variances are so small that the nodes cannot be told apart.
+    floor = 1e-20 if variance.dtype == jnp.float64 else 1e-10
+    return log_growth(variance), change / jnp.maximum(variance, floor)

@@ -144,7 +144,7 @@ def _long_interval(
     """Φ(near) times what the far end leaves of it, with no difference of near equals."""
     # Without a far end any finite one serves: far above zero its hazard would underflow.
     near_tail, far_tail = normal_tail(near), normal_tail(jnp.where(bounded, near - width, -1.0))
-    exponent = jnp.minimum((near - 0.5 * width) * width, 0.0)
+    exponent = jnp.where(bounded, (near - 0.5 * width) * width, -1.0)
     # φ(far) / φ(near), and the fraction of Φ(near) that lies above the far end.
     density_ratio = jnp.where(bounded, jnp.exp(exponent), 0.0)
     hazard_growth = (width + far_tail.excess - near_tail.excess) / far_tail.hazard

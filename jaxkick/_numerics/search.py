@@ -88,7 +88,7 @@ def find_mode(tilted: Tilted, guess: Float[Array, "..."] | None) -> Float[Array,
             jump = (search.count == 0) & inside & (past | (stiffness > 10.0))
             target = jnp.where(jump, guess, target)
         found = step * step * stiffness <= 0.0025 * variance
-        target = jnp.where(found, search.score + step, target)
+        target = jnp.where(found, jnp.clip(search.score + step, lower, upper), target)
         previous = jnp.where(jump, huge, jnp.abs(target - search.score))
         return _Newton(search.count + 1, ~jnp.all(found), target, lower, upper, previous)
 
@@ -103,18 +103,21 @@ def tangent_edges(
     peak: Float[Array, "..."],
     height: Float[Array, "..."],
     spread: Float[Array, "..."],
+    anchor: Anchor,
     reach: float,
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Bounds of the region that matters, for a log-concave likelihood.
 
-    The log-density lies below its tangent at six widths from the peak by at least the
-    Gaussian's own curvature, and reaches reach² / 2 below the peak no later than that does.
+    The log-density lies below any of its tangents by at least the Gaussian's own curvature,
+    and reaches reach² / 2 below the peak no later than that does. The tangent is taken six
+    widths from the peak, or beyond the outer of two bends if that is nearer.
 
     Args:
         tilted: the density.
         peak: its maximiser, in units of the Gaussian's standard deviation from its mean.
         height: logarithm of the density there.
         spread: width of the peak, at most one.
+        anchor: where the likelihood bends, in the same units.
         reach: distance that a likelihood without influence would need.
 
     Returns:
@@ -122,11 +125,15 @@ def tangent_edges(
     """
     away = jnp.minimum(6.0 * spread, reach)
     side = jnp.asarray([-1.0, 1.0], dtype=peak.dtype).reshape((2,) + (1,) * peak.ndim)
+    if anchor.reach is not None:
+        bend = anchor.reach + side * (anchor.centre - peak)
+        fade = 6.0 * anchor.scale * lax.rsqrt(jnp.clip(tilted.weight, 1e-6, 1.0))
+        away = jnp.minimum(away, jnp.maximum(bend, 0.0) + fade)
     value, slope = tilted.log_density(peak + side * away)
     left = 0.5 * reach**2 - (height - value)
     fall = jnp.maximum(-side * slope, 0.0)
     further = 2 * left / (fall + jnp.sqrt(jnp.maximum(fall**2 + 2 * left, 0.0)) + 1e-6)
-    extent = jnp.clip(away + further, 3.0 * spread, reach)
+    extent = jnp.clip(away + further, 0.5 * away, reach)
     return peak - extent[0], peak + extent[1]
 
 
@@ -192,7 +199,8 @@ def find_bend(
 
     left, right = lax.fori_loop(0, 14, halve, (low, high))
     centre = 0.5 * (left + right)
-    width = high - low
+    # Rounding may make the two scores one.
+    width = jnp.maximum(high - low, 1e-6)
     curvature = jnp.abs(local(centre).second)
     scale = lax.rsqrt(jnp.maximum(curvature, 1 / (width * width)))
     return Anchor(centre, scale)

@@ -15,10 +15,12 @@ from jaxkick.dataset.assembly import Assembled, assemble_arrays, assemble_sides
 from jaxkick.dataset.encoding import encode
 from jaxkick.dataset.features import Side
 from jaxkick.dataset.frames import library_of, read_frame
+from jaxkick.dataset.growth import disassemble
 from jaxkick.dataset.index import Entries, Index
 from jaxkick.dataset.location import Location, locate
 from jaxkick.dataset.names import Groups
 from jaxkick.dataset.recipe import Pair, Recipe, SideColumns, as_pair, as_side
+from jaxkick.dataset.room import Room
 from jaxkick.dataset.sharding import shard_dataset
 from jaxkick.dataset.summary import summarise
 from jaxkick.dataset.table import OutcomeDomain, Table
@@ -162,7 +164,9 @@ class Dataset(eqx.Module):
             groups, unit, on_invalid, likelihood, columns.labels, recipe,
         )  # fmt: skip
         sides = {"first": (columns.first, 1.0), "second": (columns.second, -1.0)}
-        return cls._build(assemble_sides(table, sides, columns.covariates), dtype, row_length)
+        return cls.from_assembled(
+            assemble_sides(table, sides, columns.covariates), dtype, row_length
+        )
 
     @classmethod
     def from_pairs(
@@ -208,7 +212,7 @@ class Dataset(eqx.Module):
         """
         table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        return cls._build(assemble_sides(table, sides, covariates), dtype, row_length)
+        return cls.from_assembled(assemble_sides(table, sides, covariates), dtype, row_length)
 
     @classmethod
     def from_mappings(
@@ -248,7 +252,7 @@ class Dataset(eqx.Module):
         """
         table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
         sides = {"observations": (observations, 1.0)}
-        return cls._build(assemble_sides(table, sides, None), dtype, row_length)
+        return cls.from_assembled(assemble_sides(table, sides, None), dtype, row_length)
 
     @classmethod
     def from_arrays(
@@ -291,7 +295,9 @@ class Dataset(eqx.Module):
             ValueError: if a row cannot be used and is not dropped.
         """
         table = Table(times, outcome, weight, groups, unit, on_invalid, likelihood, {})
-        return cls._build(assemble_arrays(table, features, coefficients, names), dtype, row_length)
+        return cls.from_assembled(
+            assemble_arrays(table, features, coefficients, names), dtype, row_length
+        )
 
     def shard(self, mesh: Mesh) -> "Dataset":
         """The same data, shared out to devices: cores of a CPU, GPUs, or those of all hosts.
@@ -348,12 +354,39 @@ class Dataset(eqx.Module):
     def __repr__(self) -> str:
         return summarise(self.index, self.chains, self.outcome, self.weight)
 
+    def disassembled(self) -> Assembled:
+        """The checked observations that this data set was built of, on the host."""
+        return disassemble(
+            self.index,
+            [np.asarray(chain.feature) for chain in self.chains],
+            np.asarray(self.slots),
+            np.asarray(self.coefficients),
+            np.asarray(self.outcome),
+            None if self.weight is None else np.asarray(self.weight),
+        )
+
     @classmethod
-    def _build(
-        cls, assembled: Assembled, dtype: DTypeLike | None, row_length: int | None
+    def from_assembled(
+        cls,
+        assembled: Assembled,
+        dtype: DTypeLike | None = None,
+        row_length: int | None = None,
+        room: Room | None = None,
     ) -> "Dataset":
+        """A data set of checked observations.
+
+        Args:
+            assembled: the observations.
+            dtype: floating-point type.
+            row_length: steps of the rows of the chains.
+            room: shapes to fill, if there is to be room for more observations. Arrays by
+                observation are then longer than there are observations; the rest must not
+                count as active.
+        """
         kind = _float_type(dtype)
-        index, chains, slots = encode(assembled.observations, kind, row_length)
+        if room is not None:
+            assembled = _with_room(assembled, room)
+        index, chains, slots = encode(assembled.observations, kind, row_length, room)
         weight = assembled.weight
         return cls(
             outcome=jax.device_put(assembled.outcome.astype(kind, copy=False)),
@@ -364,6 +397,18 @@ class Dataset(eqx.Module):
             epoch=jax.device_put(Epoch.at(index.epoch, kind)),
             index=index,
         )
+
+
+def _with_room(assembled: Assembled, room: Room) -> Assembled:
+    """Observations without features at the end, up to the room that there is."""
+    features = assembled.observations.features
+    more = ((0, room.observations - len(features)), (0, room.slots - features.shape[1]))
+    return Assembled(
+        assembled.observations._replace(features=np.pad(features, more, constant_values=-1)),
+        np.pad(assembled.coefficients, more),
+        np.pad(assembled.outcome, more[0], constant_values=assembled.outcome[0]),
+        None if assembled.weight is None else np.pad(assembled.weight, more[0]),
+    )
 
 
 def _float_type(dtype: DTypeLike | None) -> np.dtype:

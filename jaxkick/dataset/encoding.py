@@ -3,16 +3,16 @@
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.names import Groups, group_name
 from jaxkick.dataset.recipe import Recipe
+from jaxkick.dataset.room import Room, choose_layout
 from jaxkick.dataset.times import TimeScale
-from jaxkick.statespace.chain import Chain, build_chain, plan_layout
+from jaxkick.statespace.chain import Chain, build_chain
 
-__all__ = ["Observations", "encode"]
+__all__ = ["Observations", "count_entries", "encode"]
 
 _LIMIT = 2**31
 
@@ -50,7 +50,7 @@ class _Order(NamedTuple):
 
 
 def encode(
-    observations: Observations, dtype: np.dtype, row_length: int | None
+    observations: Observations, dtype: np.dtype, row_length: int | None, room: Room | None = None
 ) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
     """Build the chains of a data set, the slots that lead into them, and the index.
 
@@ -58,6 +58,8 @@ def encode(
         observations: the observations.
         dtype: floating-point type of the chains.
         row_length: steps of the rows of every chain, or `None` to choose them.
+        room: the shapes to fill, which the observations fit into; as large as needed if
+            `None`. Features then have a row for every observation that there is room for.
 
     Returns:
         The index, the chains and the slots [N, P].
@@ -67,7 +69,7 @@ def encode(
     """
     times, features = observations.times, observations.features
     _check_size(features.size)
-    groups = [group_name(observations.grouping, name) for name in observations.names]
+    groups = _groups_of(observations)
     order = _order_features(features, groups)
     source = _sort_entries(features, times, order)
     entries = source // np.int32(features.shape[1])
@@ -79,7 +81,7 @@ def encode(
         counts = order.counts[members]
         begin = order.begins[members[0]]
         part = slice(begin, begin + int(counts.sum()))
-        layout = plan_layout(counts, jax.default_backend(), row_length)
+        layout = choose_layout(group, counts, row_length, room)
         _check_size(base + layout.steps * layout.rows)
         positions = layout.positions(counts)
         places[members] = layout.starts
@@ -99,8 +101,19 @@ def encode(
         chains.append(chain)
         base += layout.steps * layout.rows
     slots[slots < 0] = base
-    index = _index(observations, order, tuple(chains), entries, places, epoch)
+    index = _index(observations, order, tuple(chains), entries, places, epoch, row_length)
     return index, tuple(chains), slots.reshape(features.shape)
+
+
+def count_entries(observations: Observations) -> dict[str, np.ndarray]:
+    """The numbers of entries of the features of each group, decreasing."""
+    order = _order_features(observations.features, _groups_of(observations))
+    pairs = zip(order.groups, order.members, strict=True)
+    return {group: order.counts[members] for group, members in pairs}
+
+
+def _groups_of(observations: Observations) -> list[str]:
+    return [group_name(observations.grouping, name) for name in observations.names]
 
 
 def _index(
@@ -110,6 +123,7 @@ def _index(
     entries: np.ndarray,
     places: np.ndarray,
     epoch: float,
+    row_length: int | None,
 ) -> Index:
     return Index(
         names=observations.names,
@@ -126,6 +140,7 @@ def _index(
         observations=entries,
         grouping=observations.grouping,
         recipe=observations.recipe,
+        row_length=row_length,
     )
 
 

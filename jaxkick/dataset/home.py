@@ -46,8 +46,8 @@ def _read_side_at_home(home: Any, first: Any, second: Any, label: str, num_rows:
     if is_boolean(column):
         raise ValueError(
             f"`{label}` holds booleans, which leave open whether False is the home of the second "
-            "side or neutral ground; give +1 (first at home), -1 (second) and 0 (neutral), or `home=True` "
-            "with `neutral=`."
+            "side or neutral ground; give +1 (first at home), -1 (second) and 0 (neutral), or "
+            "`home=True` with `neutral=`."
         )
     cells = to_list(column)
     if not any(isinstance(cell, str) for cell in cells):

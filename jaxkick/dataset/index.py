@@ -52,6 +52,7 @@ class Index:
         observations: observation of each entry.
         grouping: the user's rule for the groups, which also tells the group of unseen names.
         recipe: how the user's table was read, if it was one.
+        row_length: steps of the rows of the chains, where the user chose them.
     """
 
     names: tuple[Hashable, ...]
@@ -68,6 +69,7 @@ class Index:
     observations: np.ndarray
     grouping: Groups
     recipe: Recipe | None = None
+    row_length: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -92,6 +94,11 @@ class Index:
     def unit(self) -> str | None:
         """The unit of time, where it is known."""
         return self.scale.unit
+
+    @property
+    def library(self) -> str | None:
+        """The library of the user's table, where there was one."""
+        return None if self.recipe is None else self.recipe.library
 
     @cached_property
     def bases(self) -> np.ndarray:

@@ -11,6 +11,7 @@ Methods work elementwise on arrays that broadcast, in the floating-point type of
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -223,6 +224,12 @@ class AbstractLikelihood(eqx.Module):
             The place, or `None` to have it searched for.
         """
         return None
+
+    def __repr__(self) -> str:
+        """The call that makes this likelihood."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        texts = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+        return f"{type(self).__name__}({', '.join(texts)})"
 
     def _lacks(self, what: str, remedy: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} has no `{what}`; {remedy}.")

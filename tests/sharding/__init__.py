@@ -1,0 +1,1 @@
+"""Several devices, several processes, and accelerators that are not here."""

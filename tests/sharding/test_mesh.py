@@ -66,5 +66,5 @@ def test_observations_that_divide_evenly_are_shared_out():
 
 
 def test_a_mesh_is_asked_for():
-    with pytest.raises(TypeError, match="`mesh` must be a `jax.sharding.Mesh`, not int"):
+    with pytest.raises(TypeError, match=r"`mesh` must be a `jax\.sharding\.Mesh`, not int"):
         league().shard(2)

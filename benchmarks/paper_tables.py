@@ -1,0 +1,66 @@
+"""Do we get the results of the paper, on the same data and by the same protocol?
+
+    python benchmarks/paper_tables.py --quick                # every table on 1 % of the matches
+    python benchmarks/paper_tables.py --tables predperf      # one table, or several
+    python benchmarks/paper_tables.py                        # everything: hours
+
+The last 30 % of the matches in the order of time are predicted, each day from all earlier
+days; with `--quick` the last 1 %. Every model runs with the parameters of the paper's appendix
+and again with ours, learnt on the first 70 %. Paper and ours stand side by side; results are
+kept in a JSON file, and cases that it has are not run again. The football data is not that of
+the paper. Reads ../shared/data, or the folder in JAXKICK_DATA. Needs pandas (the `dev` extra).
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import jax
+from paper_cases import TABLES, Setting
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--cases", nargs="+", default=[""], help="only cases with one of these")
+    parser.add_argument("--quick", action="store_true", help="1 %% of the matches")
+    parser.add_argument("--output", type=Path, help="the JSON file to keep results in")
+    parser.add_argument("--float32", action="store_true", help="faster, the same to 4 digits")
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", not options.float32)
+    name = "paper_tables_quick.json" if options.quick else "paper_tables.json"
+    path = options.output or Path(__file__).with_name(name)
+    results = json.loads(path.read_text()) if path.exists() else {}
+    setting = Setting(quick=options.quick)
+    for table in options.tables:
+        print(f"\n{table}\n{'case':38s} {'paper':>15s} {'ours':>17s} {'seconds':>8s}", flush=True)
+        for case in TABLES[table]():
+            key = f"{table}: {case.name}"
+            if not any(part in key for part in options.cases):
+                continue
+            if key not in results:
+                start = time.perf_counter()
+                found = case.run(setting)
+                seconds = time.perf_counter() - start
+                results[key] = {"paper": case.paper, "ours": found, "seconds": round(seconds, 1)}
+                path.write_text(json.dumps(results, indent=1) + "\n")
+            print_row(case.name, results[key])
+
+
+def print_row(name: str, row: dict) -> None:
+    """One case: what the paper says, and what we get."""
+
+    def shown(values: list, digits: int) -> str:
+        return " ".join("-" if value is None else f"{value:.{digits}f}" for value in values)
+
+    print(
+        f"{name:38s} {shown(row['paper'], 3):>15s} {shown(row['ours'], 4):>17s} "
+        f"{row['seconds']:8.1f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

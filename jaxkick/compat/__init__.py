@@ -1,0 +1,1 @@
+"""Bridges from other packages: their names and units over jaxkick's engine."""

@@ -1,0 +1,135 @@
+"""Kernels by kickscore's names and arguments; items with equal ones are fitted as one group."""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxkick as jk
+
+__all__ = ["Affine", "Constant", "Exponential", "Kernel", "Matern32", "Matern52"]
+__all__ += ["PeriodicExponential", "PiecewiseConstant", "Wiener"]
+
+
+class Kernel:
+    """A kernel of jaxkick under another name, with its arguments in the same order."""
+
+    native: ClassVar[Any]
+
+    def to_jaxkick(self) -> jk.kernels.AbstractKernel:
+        """The same kernel in jaxkick's terms."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        # A variance of zero cannot be learnt, but may be given.
+        zero = {name: jk.Fixed(0.0) for name in values if name[:3] == "var" and not values[name]}
+        return self.native(*(values | zero).values())
+
+    def k_mat(self, ts1: np.ndarray, ts2: np.ndarray | None = None) -> np.ndarray:
+        """The covariance matrix of the scores at two arrays of times."""
+        return self._covariance(np.reshape(ts1, (-1, 1)), ts1 if ts2 is None else ts2)
+
+    def k_diag(self, ts: np.ndarray) -> np.ndarray:
+        """The variances of the scores at an array of times."""
+        return self._covariance(ts, ts)
+
+    def simulate(self, ts: np.ndarray) -> np.ndarray:
+        """A draw from the prior at sorted times, seeded by NumPy's global random state."""
+        with jax.enable_x64(True):
+            key = jax.random.key(np.random.randint(2**31))  # noqa: NPY002
+            return np.array(jk.kernels.sample_prior(self.to_jaxkick(), np.sort(ts), key))
+
+    def __add__(self, other: "Kernel") -> "Add":
+        return Add(self, other)
+
+    def _covariance(self, ts1: np.ndarray, ts2: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            kernel, at = self.to_jaxkick(), jk.kernels.Instant.at
+            elementwise = jnp.vectorize(lambda t, u: kernel.covariance(at(t), at(u)))
+            return np.array(elementwise(np.asarray(ts1, float), np.asarray(ts2, float)))
+
+
+@dataclass(frozen=True)
+class Add(Kernel):
+    """The sum of two kernels."""
+
+    first: Kernel
+    second: Kernel
+
+    def to_jaxkick(self):
+        return self.first.to_jaxkick() + self.second.to_jaxkick()
+
+
+@dataclass(frozen=True)
+class Constant(Kernel):
+    """A score that never changes."""
+
+    var: float
+    native = jk.kernels.Constant
+
+
+@dataclass(frozen=True)
+class PiecewiseConstant(Kernel):
+    """A score that is drawn afresh after each bound; a bound ends the piece before it."""
+
+    var: float
+    bounds: tuple[float, ...]
+
+    def __post_init__(self):
+        object.__setattr__(self, "bounds", tuple(np.sort(self.bounds).tolist()))
+
+    def native(self, var, bounds):
+        # There a boundary begins a piece, so that it has to stand a little later.
+        after = [bound + 1e-10 * max(1.0, abs(bound)) for bound in bounds]
+        return jk.kernels.PiecewiseConstant(var, after)
+
+
+@dataclass(frozen=True)
+class _Matern(Kernel):
+    """A Matérn kernel."""
+
+    var: float
+    lscale: float
+
+
+class Exponential(_Matern):
+    """Matérn 1/2."""
+
+    native = jk.kernels.Matern12
+
+
+class Matern32(_Matern):
+    """Matérn 3/2."""
+
+    native = jk.kernels.Matern32
+
+
+class Matern52(_Matern):
+    """Matérn 5/2."""
+
+    native = jk.kernels.Matern52
+
+
+@dataclass(frozen=True)
+class Affine(Kernel):
+    """A straight line with an offset at t0."""
+
+    var_offset: float
+    var_slope: float
+    t0: float
+    native = jk.kernels.Affine
+
+
+@dataclass(frozen=True)
+class Wiener(Kernel):
+    """Brownian motion from t0 on."""
+
+    var: float
+    t0: float
+    var_t0: float = 0.0
+    native = jk.kernels.Wiener
+
+
+def PeriodicExponential(var: float, lscale: float, period: float) -> Kernel:
+    """An experiment of kickscore's that has no state space, there or here."""
+    raise NotImplementedError("PeriodicExponential has no state; see `jaxkick.kernels.Periodic`.")

@@ -1,0 +1,108 @@
+"""Whom a leaderboard compares, and what they have played."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxkick.dataset.counts import attack_of, defence_of
+from jaxkick.dataset.home import HOME
+from jaxkick.dataset.index import Index
+from jaxkick.dataset.names import DEFAULT_GROUP
+
+__all__ = ["Competitors", "choose_competitors"]
+
+
+class Competitors(NamedTuple):
+    """Competitors at a time.
+
+    Attributes:
+        names: their names.
+        features: for each the features with coefficients that make up the score.
+        time: the time in the user's terms.
+        matches: how many matches each had until then.
+        last_active: when the last of them was, in the user's terms.
+    """
+
+    names: list[Hashable]
+    features: list[dict[Hashable, float]]
+    time: Any
+    matches: np.ndarray
+    last_active: np.ndarray
+
+
+def choose_competitors(
+    index: Index,
+    time: Any,
+    names: Sequence[Hashable] | None,
+    group: str | None,
+    min_matches: int,
+    active_within: float | None,
+) -> Competitors:
+    """Read whom a leaderboard is to compare; see `Posterior.leaderboard`.
+
+    Raises:
+        ValueError: if a name or group is unknown, or nobody is left.
+    """
+    number = float(index.times.max()) if time is None else float(index.to_time(time))
+    by_counts = group is None and index.recipe is not None and index.recipe.counts is not None
+    if names is None:
+        names = _all_names(index, "attack" if by_counts else group)
+    features = [_features_of(name, by_counts) for name in names]
+    played = [_played(index, each, number) for each in features]
+    matches = np.array([len(times) for times in played])
+    last = np.array([times.max(initial=-np.inf) for times in played])
+    since = -np.inf if active_within is None else number - active_within
+    kept = np.flatnonzero((matches >= max(min_matches, 1)) & (last >= since))
+    if not kept.size:
+        raise ValueError(
+            "nobody is left to compare at this time; lower `min_matches`, raise `active_within`, "
+            "or choose a later `time`."
+        )
+    labels = [_label_of(name, by_counts) for name in names]
+    return Competitors(
+        [labels[place] for place in kept],
+        [features[place] for place in kept],
+        index.scale.to_user(number)[()],
+        matches[kept],
+        index.scale.to_user(last[kept]),
+    )
+
+
+def _all_names(index: Index, group: str | None) -> list[Hashable]:
+    """All features of a group; without one, those that are no covariates."""
+    others: set[Hashable] = set()
+    if group is None:
+        group = index.groups[0] if len(index.groups) == 1 else DEFAULT_GROUP
+        if index.recipe is not None:
+            others = {HOME, *(name for name, _ in index.recipe.covariates)}
+    if group not in index.groups:
+        known = ", ".join(map(repr, index.groups))
+        raise ValueError(f"`group` is {group!r}, but must be one of {known}, or pass `names`.")
+    members = np.flatnonzero(index.feature_group == index.groups.index(group))
+    names = [index.names[member] for member in members if index.counts[member]]
+    return [name for name in names if name not in others]
+
+
+def _features_of(name: Hashable, by_counts: bool) -> dict[Hashable, float]:
+    if not by_counts:
+        return {name: 1.0}
+    team = _label_of(name, by_counts)
+    return {attack_of(team): 1.0, defence_of(team): 1.0}
+
+
+def _label_of(name: Hashable, by_counts: bool) -> Hashable:
+    """The team of an attack."""
+    return str(name).removesuffix(" attack") if by_counts else name
+
+
+def _played(index: Index, features: dict[Hashable, float], until: float) -> np.ndarray:
+    """The times of the matches of a competitor."""
+    name = next(iter(features))
+    times = index.entries(name).times
+    if not len(times):
+        raise ValueError(
+            f"`names` has {name!r}, which takes part in no observation; look for its name in "
+            "`data.names`."
+        )
+    return times[times <= until]

@@ -1,0 +1,176 @@
+"""`walk_forward`: predict each block of matches from all that came strictly before."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick._parameters import resolve
+from jaxkick._typing import Array, Float
+from jaxkick.dataset.dataset import Dataset
+from jaxkick.evaluation.blocks import Blocks, Every, make_blocks, periods
+from jaxkick.evaluation.forecaster import AbstractForecaster, Refit
+from jaxkick.evaluation.forecasts import Forecasts
+from jaxkick.evaluation.outcomes import outcome_levels, outcome_places, outcome_probabilities
+from jaxkick.inference.problem import ScoreMoments
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.model import Model
+
+__all__ = ["walk_forward"]
+
+
+def walk_forward(
+    model: Model | AbstractForecaster,
+    data: Dataset,
+    start: Any,
+    *,
+    every: Every = "day",
+    stop: Any = None,
+    relearn: Every | None = None,
+    ties: bool | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+) -> Forecasts:
+    """Predict matches as if each block of them was still to come.
+
+    Blocks follow each other in time. The matches of a block are predicted from the outcomes
+    of all earlier blocks, and of none else: no outcome of the block or after it has any
+    influence. What is known of the future is who plays, when, and with which coefficients,
+    and even that only for the matches of the block itself. A kernel with its origin at a
+    feature's first match sees no more, because no match is before a feature's first.
+
+    What was chosen before is yours to keep clean: parameters that were learnt from all of
+    `data`, or a model that was picked by its result here, have seen the future. Pass
+    `relearn="start"` to learn them from the matches before `start` alone.
+
+    Args:
+        model: a model, which is fitted anew before each block; `Refit(model, ...)` to choose
+            how; or a baseline such as `Elo()`.
+        data: the matches.
+        start: the time of the first match to predict, in the user's terms; see `split_time`.
+        every: how long a block is: `"day"`, `"week"` (from Monday), or a function from an
+            array of times in the user's terms (`datetime64` for dates) to one label for each.
+        stop: matches at or after this time are not predicted.
+        relearn: when to learn parameters anew, from past matches only: `"start"` for once,
+            before the first block; or a period like `every`, such as
+            `lambda times: times.astype("datetime64[Y]")`, at whose beginnings they are learnt.
+        ties: whether a difference of points may be zero, for likelihoods of differences; if
+            `None`, whether one of the differences in the data is.
+        progress: `True` for a line on the error stream, or a function that is called with the
+            number of blocks done and of all.
+
+    Returns:
+        A table of predictions with its summary.
+
+    Raises:
+        ValueError: if an argument does not fit the data.
+        InferenceError: if inference fails before some block.
+    """
+    forecaster = Refit(model) if isinstance(model, Model) else model
+    blocks = make_blocks(data, start, every, stop)
+    report = _Progress(progress, len(blocks.tested))
+    means = np.empty(data.num_observations)
+    variances = np.empty(data.num_observations)
+    likelihoods = []
+    for part, tune in _parts(data, blocks, relearn):
+        if tune:
+            forecaster = forecaster.tune(data, blocks, int(part.tested[0]))
+        moments = forecaster.forecast(data, part, report)
+        means[part.rows], variances[part.rows] = (np.asarray(m)[part.rows] for m in moments)
+        likelihoods.append((forecaster.likelihood, part.rows))
+    report.end()
+    ties = bool(np.any(np.asarray(data.outcome) == 0)) if ties is None else ties
+    return _collect(data, blocks, ScoreMoments(means, variances), likelihoods, ties)
+
+
+def _parts(data: Dataset, blocks: Blocks, relearn: Every | None) -> Iterator[tuple[Blocks, bool]]:
+    """Stretches of blocks that share their parameters, and whether to learn them first."""
+    if relearn is None or relearn == "start":
+        yield blocks, relearn is not None
+        return
+    numbers = periods(data.index, relearn, "relearn")
+    # The period in which a block begins.
+    period = np.full(blocks.number.max() + 1, numbers.max())
+    np.minimum.at(period, blocks.number, numbers)
+    for each in np.unique(period[blocks.tested]):
+        tested = blocks.tested[period[blocks.tested] == each]
+        rows = blocks.rows[period[blocks.number[blocks.rows]] == each]
+        yield Blocks(blocks.number, tested, rows), True
+
+
+def _collect(
+    data: Dataset,
+    blocks: Blocks,
+    moments: ScoreMoments,
+    likelihoods: list[tuple[AbstractLikelihood, np.ndarray]],
+    ties: bool,
+) -> Forecasts:
+    outcome = np.asarray(data.outcome)
+    levels = outcome_levels(likelihoods[0][0], ties)
+    probabilities = np.empty((data.num_observations, len(levels)))
+    log_prob = np.empty(data.num_observations)
+    places = np.zeros(data.num_observations, np.int64)
+    dtype = data.outcome.dtype
+    for likelihood, rows in likelihoods:
+        mean, variance = (jnp.asarray(part[rows], dtype) for part in moments)
+        probabilities[rows], log_prob[rows] = _read_off(
+            likelihood, data.outcome[rows], mean, variance, ties
+        )
+        if levels:
+            places[rows] = outcome_places(likelihood, outcome[rows], ties)
+    rows = blocks.rows
+    index = data.index
+    return Forecasts(
+        rows=rows if index.rows is None else index.rows[rows],
+        times=index.scale.to_user(index.times[rows]),
+        blocks=blocks.number[rows],
+        outcome=outcome[rows],
+        mean=moments.mean[rows],
+        variance=moments.variance[rows],
+        levels=levels,
+        probabilities=probabilities[rows],
+        places=places[rows],
+        log_prob=log_prob[rows],
+    )
+
+
+@eqx.filter_jit
+def _read_off(
+    likelihood: AbstractLikelihood,
+    outcome: Float[Array, " n"],
+    mean: Float[Array, " n"],
+    variance: Float[Array, " n"],
+    ties: bool,
+) -> tuple[Float[Array, "n levels"], Float[Array, " n"]]:
+    """Probabilities of all levels, and the logarithm of that of what happened."""
+    likelihood = resolve(likelihood, mean.dtype)
+    return (
+        outcome_probabilities(likelihood, mean, variance, ties),
+        likelihood.predictive_log_prob(outcome, mean, variance),
+    )
+
+
+class _Progress:
+    """Counts blocks, and tells of them."""
+
+    def __init__(self, progress: bool | Callable[[int, int], None], total: int):
+        self._tell = _write_progress if progress is True else progress or None
+        self._line = progress is True
+        self._done, self._total = 0, total
+
+    def __call__(self, blocks: int) -> None:
+        self._done += blocks
+        if self._tell is not None:
+            self._tell(self._done, self._total)
+
+    def end(self) -> None:
+        if self._line:
+            sys.stderr.write("\n")
+
+
+def _write_progress(done: int, total: int) -> None:
+    filled = 30 * done // total
+    sys.stderr.write(f"\rpredicting [{'#' * filled:30s}] {done:,} of {total:,} blocks ")
+    sys.stderr.flush()

@@ -1,0 +1,100 @@
+"""New matches for a posterior: what is known stays, and the compiled program too."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick._parameters import AbstractParameter
+from jaxkick._typing import Array, Bool
+from jaxkick.dataset.assembly import Assembled
+from jaxkick.dataset.dataset import Dataset
+from jaxkick.dataset.encoding import count_entries
+from jaxkick.dataset.growth import by_chain, by_slot, join_observations
+from jaxkick.dataset.room import Room, find_room
+from jaxkick.inference.problem import ScoreMoments, Sites
+from jaxkick.inference.solve import Solution
+from jaxkick.model import Model
+from jaxkick.statespace.step import Site
+
+__all__ = ["Roomy", "extend_means", "grow", "settle"]
+
+
+class Roomy(NamedTuple):
+    """Data laid out with room for more, and sites in that layout.
+
+    Attributes:
+        room: the shapes.
+        data: the data set, whose arrays are longer than its observations.
+        sites: the pseudo-observation of every entry.
+        active: which observations are there.
+    """
+
+    room: Room
+    data: Dataset
+    sites: Sites
+    active: Bool[Array, " N"]
+
+
+def grow(data: Dataset, sites: Sites, room: Room | None, new: Assembled) -> tuple[Dataset, Roomy]:
+    """Join data with new observations, whose sites say nothing yet.
+
+    Args:
+        data: the data so far.
+        sites: its sites.
+        room: the shapes that were filled so far, if any.
+        new: the new observations.
+
+    Returns:
+        All data, in its own layout and in one with room for more.
+    """
+    joined = join_observations(data.disassembled(), new)
+    dtype, features = data.outcome.dtype, joined.observations.features
+    whole = Dataset.from_assembled(joined, dtype, data.index.row_length)
+    counts = count_entries(joined.observations)
+    room = find_room(len(features), features.shape[1], counts, room)
+    roomy = Dataset.from_assembled(joined, dtype, None, room)
+    slots = np.asarray(roomy.slots)[: data.num_observations, : data.slots.shape[1]]
+    start = _carry(sites, np.asarray(data.slots), slots, roomy)
+    active = jnp.arange(room.observations) < whole.num_observations
+    return whole, Roomy(room, roomy, start, active)
+
+
+def settle(solution: Solution, roomy: Roomy, whole: Dataset) -> Solution:
+    """A solution for the layout with room, in the data's own layout."""
+    count = whole.num_observations
+    after = np.asarray(whole.slots)
+    before = np.asarray(roomy.data.slots)[:count, : after.shape[1]]
+    entries = [
+        by_chain(by_slot(part, before), after, whole.index.shapes)
+        for part in zip(*solution.entries, strict=True)
+    ]
+    return solution._replace(
+        sites=_carry(solution.sites, before, after, whole),
+        entries=tuple(ScoreMoments(*chain) for chain in zip(*entries, strict=True)),
+        observations=ScoreMoments(*(part[:count] for part in solution.observations)),
+    )
+
+
+def extend_means(model: Model, old: Dataset, new: Dataset) -> Model:
+    """The model for data with more features: a prior mean of zero for those that it lacked."""
+    mean = model.mean
+    if not isinstance(mean, AbstractParameter) or not mean.value.shape:
+        return model
+    places = old.index.feature_ids(new.names)
+
+    def extend(leaf: Any) -> Any:
+        if not eqx.is_array(leaf) or leaf.shape != (old.num_features,):
+            return leaf
+        return jnp.where(places < 0, jnp.zeros((), leaf.dtype), leaf[np.maximum(places, 0)])
+
+    return eqx.tree_at(lambda model: model.mean, model, jax.tree.map(extend, mean))
+
+
+def _carry(sites: Sites, before: np.ndarray, after: np.ndarray, data: Dataset) -> Sites:
+    """Sites of one layout in another, by observation and slot."""
+    shapes = [chain.gap.shape for chain in data.chains]
+    parts = [by_chain(by_slot(part, before), after, shapes) for part in zip(*sites, strict=True)]
+    return tuple(Site(*chain) for chain in zip(*parts, strict=True))

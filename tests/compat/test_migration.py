@@ -1,0 +1,29 @@
+"""The migration page's examples run as they stand, and do what the page says."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
+
+
+def test_the_examples_run():
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) >= 6
+    names = {}
+    for block in blocks:
+        exec(compile(block, PAGE.name, "exec"), names)
+    assert names["converged"]
+    assert 0.5 < names["p_win"] < 1.0
+    assert len(names["times"]) == 3
+    assert len(names["history"].learning_curves()) == 4
+    for place, (time, skill) in enumerate(names["curve"]):
+        assert names["ben"].times[place] == time
+        assert names["ben"].means[place] == pytest.approx(skill.mu, abs=1e-3)
+        assert math.sqrt(names["ben"].variances[place]) == pytest.approx(skill.sigma, abs=1e-3)
+    assert names["parameters"]["p_draw"] == pytest.approx(0.1)
+    assert names["ratings"]["a"] > 1000 > names["ratings"]["b"]
+    np.testing.assert_allclose(names["elo"], 400 / math.log(10), rtol=1e-6)

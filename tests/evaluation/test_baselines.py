@@ -1,0 +1,141 @@
+"""Baselines against plain loops, and TrueSkill against the package of that name."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import evaluation as ev
+
+trueskill = pytest.importorskip("trueskill")
+
+RNG = np.random.default_rng(5)
+N = 60
+TIMES = np.sort(RNG.random(N) * 4.0)
+FIRST = RNG.integers(0, 6, N)
+SECOND = (FIRST + RNG.integers(1, 6, N)) % 6
+OUTCOME = RNG.choice([-1.0, 0.0, 1.0], N, p=[0.3, 0.2, 0.5])
+DATA = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, OUTCOME, unit="year")
+MARGIN = 0.35
+
+
+def each_alone(times):
+    return times
+
+
+def run(baseline, data=DATA, every=each_alone, **options):
+    return ev.walk_forward(baseline, data, float(TIMES[0]), every=every, **options)
+
+
+def elo_by_hand(rate, margin, blocks):
+    """Probabilities of loss, tie and win; ratings of a block's begin are used throughout it."""
+    ratings, found = np.zeros(6), []
+    for block in np.unique(blocks):
+        before = ratings.copy()
+        for n in np.flatnonzero(blocks == block):
+            i, j = FIRST[n], SECOND[n]
+
+            def chances(now, i=i, j=j):
+                win = 1 / (1 + math.exp(margin - now[i] + now[j]))
+                loss = 1 / (1 + math.exp(margin + now[i] - now[j]))
+                return [loss, 1 - win - loss, win]
+
+            found.append(chances(before))
+            loss, _, win = chances(ratings)
+            move = rate * {1.0: 1 - win, -1.0: loss - 1, 0.0: loss - win}[OUTCOME[n]]
+            ratings[i] += move
+            ratings[j] -= move
+    return np.array(found)
+
+
+@pytest.mark.parametrize("every", [each_alone, lambda times: np.floor(4 * times)])
+def test_elo(every):
+    baseline = ev.Elo(0.4, jk.likelihoods.OrdinalLogit(margin=MARGIN))
+    truth = elo_by_hand(0.4, MARGIN, every(TIMES))
+    np.testing.assert_allclose(run(baseline, every=every).probabilities, truth, atol=1e-9)
+
+
+def test_trueskill_is_that_of_the_package():
+    variance, per_match = 0.9, 0.05
+    draws = 2 * 0.5 * (1 + math.erf(MARGIN / math.sqrt(2))) - 1
+    system = trueskill.TrueSkill(
+        mu=0.0,
+        sigma=math.sqrt(variance),
+        beta=math.sqrt(0.5),
+        tau=math.sqrt(per_match),
+        draw_probability=draws,
+        backend="scipy",
+    )
+    ratings = {name: system.create_rating() for name in range(6)}
+    means, variances = [], []
+    for i, j, outcome in zip(FIRST, SECOND, OUTCOME, strict=True):
+        one, two = ratings[i], ratings[j]
+        means.append(one.mu - two.mu)
+        variances.append(one.sigma**2 + two.sigma**2 + 2 * per_match)
+        if outcome >= 0:
+            ratings[i], ratings[j] = trueskill.rate_1vs1(
+                one, two, drawn=bool(outcome == 0), env=system
+            )
+        else:
+            ratings[j], ratings[i] = trueskill.rate_1vs1(two, one, env=system)
+    likelihood = jk.likelihoods.OrdinalProbit(margin=MARGIN)
+    found = run(ev.TrueSkill(variance, per_match, likelihood=likelihood))
+    np.testing.assert_allclose(found.mean, means, atol=1e-5)
+    np.testing.assert_allclose(found.variance, variances, atol=1e-5)
+
+
+def test_time_adds_variance_since_the_last_match():
+    found = run(ev.TrueSkill(0.5, 0.0, 3.0, jk.likelihoods.OrdinalProbit(margin=MARGIN)))
+    # At their first matches both have played nothing; time passes only between matches.
+    seen, fresh = set(), []
+    for i, j in zip(FIRST, SECOND, strict=True):
+        fresh.append(i not in seen and j not in seen)
+        seen |= {i, j}
+    np.testing.assert_allclose(found.variance[np.array(fresh)], 1.0)
+    # As long as nobody has played before the block, nothing is known in it either.
+    whole = run(
+        ev.TrueSkill(0.5, 0.0, 3.0, jk.likelihoods.OrdinalProbit(margin=MARGIN)),
+        every=np.zeros_like,
+    )
+    np.testing.assert_allclose(whole.mean, 0.0)
+    since = {name: TIMES[(name == FIRST) | (name == SECOND)].min() for name in range(6)}
+    waited = [2 * t - since[i] - since[j] for i, j, t in zip(FIRST, SECOND, TIMES, strict=True)]
+    np.testing.assert_allclose(whole.variance, 1.0 + 3.0 * np.array(waited))
+
+
+def test_groups_have_rates_of_their_own():
+    data = jk.Dataset.from_pairs(
+        TIMES, FIRST, SECOND, OUTCOME, covariates={"home": 1.0}, groups={"home": "advantage"}
+    )
+    likelihood = jk.likelihoods.OrdinalLogit(margin=MARGIN)
+    found = run(ev.Elo({"default": 0.4, "advantage": 1e-12}, likelihood), data)
+    truth = elo_by_hand(0.4, MARGIN, TIMES)
+    np.testing.assert_allclose(found.probabilities, truth, atol=1e-8)
+    with pytest.raises(ValueError, match="the group 'advantage'; add a value"):
+        run(ev.Elo({"default": 0.4}, likelihood), data)
+
+
+def test_tuning_finds_the_best_parameters_of_the_past():
+    start = float(TIMES[45])
+    blocks = np.floor(4 * TIMES)
+    past = blocks < np.floor(4 * start)
+
+    def past_loss(rate, margin):
+        chances = elo_by_hand(rate, margin, blocks)[past]
+        return float(np.mean(ev.log_loss(chances, OUTCOME[past].astype(int) + 1)))
+
+    tuned = ev.Elo(0.5, jk.likelihoods.OrdinalLogit(margin=1.0)).tune(
+        DATA,
+        ev.blocks.make_blocks(DATA, start, lambda times: np.floor(4 * times)),
+        int(np.flatnonzero(np.unique(blocks) == np.floor(4 * start))[0]),
+    )
+    reached = past_loss(float(tuned.rate.value), float(tuned.likelihood.margin.value))
+    grid = [past_loss(r, m) for r in np.geomspace(1e-3, 2, 12) for m in np.linspace(0.1, 1, 10)]
+    assert reached <= min(grid) + 1e-6
+
+
+def test_random_outcomes_are_equally_probable():
+    three = run(ev.Random(ties=True))
+    np.testing.assert_allclose(three.probabilities, 1 / 3, atol=1e-12)
+    assert three.levels == (-1.0, 0.0, 1.0)

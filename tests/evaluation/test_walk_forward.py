@@ -1,0 +1,97 @@
+"""`walk_forward`: what it returns, for every kind of outcome, with one compilation."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import jaxkick as jk
+from jaxkick import evaluation as ev
+from jaxkick.evaluation.outcomes import outcome_places, outcome_probabilities
+
+RNG = np.random.default_rng(2)
+N = 30
+TIMES = np.datetime64("2022-05-02") + np.sort(RNG.integers(0, 40, N))
+FIRST = RNG.integers(0, 4, N)
+SECOND = (FIRST + RNG.integers(1, 4, N)) % 4
+SIGNS = RNG.choice([-1.0, 1.0], N)
+START = "2022-05-16"
+DATA = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, SIGNS)
+KERNEL = jk.kernels.Constant(0.5)
+
+
+def test_one_compilation_serves_all_blocks():
+    traces = []
+
+    class Counted(jk.likelihoods.AbstractLikelihood):
+        def log_prob(self, outcome, score):
+            return -((outcome - score) ** 2)
+
+        def log_partition(self, outcome, mean, variance, weight=None):
+            traces.append(None)
+            return jk.likelihoods.Gaussian(0.5).log_partition(outcome, mean, variance, weight)
+
+    model = jk.Model(KERNEL, Counted())
+    seen = []
+    forecasts = ev.walk_forward(
+        model, DATA, START, progress=lambda done, total: seen.append((done, total, len(traces)))
+    )
+    blocks = len(np.unique(forecasts.blocks))
+    assert [row[:2] for row in seen] == [(n + 1, blocks) for n in range(blocks)]
+    assert seen[0][2] == seen[-1][2] > 0
+    assert forecasts.levels == ()
+    assert forecasts.summary(resamples=10).accuracy is None
+    np.testing.assert_array_equal(forecasts.log_losses, -forecasts.log_prob)
+
+
+def test_table_and_summary():
+    forecasts = ev.walk_forward(jk.Model(KERNEL, jk.likelihoods.Probit()), DATA, START)
+    table = forecasts.table
+    assert all(len(column) == len(forecasts) for column in table.values())
+    assert (np.diff(table["time"]) >= np.timedelta64(0)).all()
+    np.testing.assert_array_equal(table["time"], TIMES[table["row"]])
+    np.testing.assert_array_equal(table["outcome"], SIGNS[table["row"]])
+    chance = np.where(table["outcome"] > 0, table["probability[+1]"], table["probability[-1]"])
+    np.testing.assert_allclose(table["log_loss"], -np.log(chance), rtol=1e-12)
+    np.testing.assert_allclose(table["log_prob"], np.log(chance), rtol=1e-9)
+    z = table["score_mean"] / np.sqrt(1 + table["score_variance"])
+    np.testing.assert_allclose(table["probability[+1]"], scipy.stats.norm.cdf(z), rtol=1e-9)
+    summary = forecasts.summary(resamples=50)
+    assert summary.matches == len(forecasts)
+    assert summary.log_loss.value == pytest.approx(table["log_loss"].mean())
+    assert f"log loss                   {summary.log_loss.value:.4f} (" in str(summary)
+
+
+def test_dropped_rows_keep_the_numbers_of_the_user():
+    outcome = SIGNS.copy()
+    outcome[3] = np.nan
+    with pytest.warns(UserWarning, match="Dropped 1 of 30"):
+        data = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, outcome, on_invalid="drop")
+    forecasts = ev.walk_forward(ev.Elo(), data, TIMES[0])
+    np.testing.assert_array_equal(forecasts.rows, np.delete(np.arange(N), 3))
+
+
+def test_signs_of_differences():
+    mean, variance = np.array([-0.4, 0.0, 0.7]), np.array([0.3, 1e-9, 0.5])
+    scores = mean + np.sqrt(variance) * RNG.normal(size=(400_000, 3))
+    gaussian, skellam = jk.likelihoods.Gaussian(2.0), jk.likelihoods.Skellam(0.2)
+    points = np.rint(scores + np.sqrt(2.0) * RNG.normal(size=scores.shape))
+    goals = RNG.poisson(np.exp(0.2 + scores)) - RNG.poisson(np.exp(0.2 - scores))
+    for likelihood, drawn in ((gaussian, points), (skellam, goals)):
+        truth = np.stack([np.mean(np.sign(drawn) == sign, axis=0) for sign in (-1, 0, 1)], 1)
+        found = outcome_probabilities(likelihood, mean, variance, ties=True)
+        np.testing.assert_allclose(found, truth, atol=4 * 0.5 / np.sqrt(400_000))
+        two = np.asarray(outcome_probabilities(likelihood, mean, variance, ties=False))
+        np.testing.assert_allclose(two.sum(1), 1.0)
+        np.testing.assert_array_equal(two[:, 1] > 0.5, found[:, 2] > found[:, 0])
+    np.testing.assert_array_equal(
+        outcome_places(skellam, np.array([-3.0, 0.0, 2.0]), ties=True), [0, 1, 2]
+    )
+    with pytest.raises(ValueError, match="the outcome in row 1 is zero; pass `ties=True`"):
+        outcome_places(gaussian, np.array([-3.0, 0.0]), ties=False)
+
+
+def test_a_failed_fit_names_its_block():
+    model = jk.Model(KERNEL, jk.likelihoods.Probit())
+    first = TIMES[np.datetime64(START) <= TIMES][0]
+    with pytest.raises(jk.InferenceError, match=f"before the block that begins at {first}"):
+        ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
