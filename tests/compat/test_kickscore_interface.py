@@ -115,6 +115,15 @@ def test_fits_go_on_from_the_last_one(fitted):
     assert near < 1e-6 < far
 
 
+def test_a_match_after_a_fit(fitted):
+    model = league(matches=MATCHES[:3])
+    model.fit(tol=1e-7)
+    for grown in (model, pickle.loads(pickle.dumps(model))):
+        grown.observe(["Ada"], ["Ben"], t=1.5)
+        assert grown.fit(tol=1e-7)
+        assert_same(grown, fitted)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -56,15 +56,17 @@ class Model:
         self.posterior: jk.Posterior | None = None
         self.moments: list[np.ndarray] = []
         self._likelihood, self._default_kernel = likelihood, kernel
+        self._groups: dict[Kernel, str] = {}
 
     def add_item(self, name: Hashable, kernel: Kernel, fitter: str = "recursive") -> None:
         """Declare an item; both of kickscore's fitters mean the same."""
         if name in self.item:
             raise ValueError(f"item '{name}' already added")
         self.item[name] = Item(kernel, fitter, self, name)
+        self._groups.setdefault(kernel, f"kernel {len(self._groups)}")
 
     def fit(self, method="ep", lr=1.0, tol=1e-3, max_iter=100, verbose=False) -> bool:
-        """Fit all scores, from the last fit on where nothing was observed since.
+        """Fit all scores, from where the last fit ended.
 
         Args:
             method: `"ep"`, expectation propagation, or `"kl"`, reverse KL.
@@ -83,12 +85,11 @@ class Model:
             raise ValueError(f"`lr` is {lr}, but must be above zero.")
         if max_iter < 1 or not self.observations:
             return max_iter > 0
-        rule, start = METHODS[method](damping=max(0.0, 1.0 - lr)), self._fitted()
-        # The first step looks at where it starts.
-        limits = {"tol": tol, "max_steps": max_iter + 1, "throw": False, "progress": verbose}
+        rule = METHODS[method](damping=max(0.0, 1.0 - lr))
         with jax.enable_x64(True):
-            model, data = (start.model, start.data) if start else self.to_jaxkick()
-            self.posterior = jk.infer(model, data, rule, start=start, **limits)
+            # The first step looks at where it starts.
+            limits = {"tol": tol, "max_steps": max_iter + 1, "throw": False}
+            self.posterior = self._infer(rule, limits, verbose)
         parts = zip(*self.posterior.entries, strict=True)
         self.moments = [np.concatenate([np.ravel(part) for part in chains]) for chains in parts]
         for item in self.item.values():
@@ -98,23 +99,14 @@ class Model:
     @property
     def log_likelihood(self) -> float:
         """The log-marginal likelihood (EP), or a lower bound of it (reverse KL)."""
-        if self.observations and not self._fitted():
+        if self._num_fitted != len(self.observations):
             raise RuntimeError("new data since last call to `fit()`")
         return float(self.posterior.log_marginal_likelihood) if self.posterior else 0.0
 
     def to_jaxkick(self) -> tuple[jk.Model, jk.Dataset]:
         """Model and data in jaxkick's terms, for `jaxkick.learn` and all else."""
-        names: dict[Kernel, str] = {}
-        groups = {
-            name: names.setdefault(item.kernel, f"kernel {len(names)}")
-            for name, item in self.item.items()
-        }
-        kernels = {name: kernel.to_jaxkick() for kernel, name in names.items()}
-        columns = map(list, zip(*self.observations, strict=True))
-        times, features, outcomes, weights, parameters = columns
-        weight = None if set(weights) == {1.0} else weights
-        data = jk.Dataset.from_mappings(times, features, outcomes, weight=weight, groups=groups)
-        return jk.Model(kernels, self._likelihood_of(parameters)), data
+        groups = {name: self._group_of(name) for name in self.item}
+        return self._model(), _dataset(self.observations, groups)
 
     def plot_scores(self, items, resolution=None, figsize=None, timestamps=False) -> Any:
         """A figure and its axes with the scores of items over time; needs matplotlib."""
@@ -126,10 +118,28 @@ class Model:
         # As NumPy's arrays, which are read back in float64 whatever JAX is set to.
         return {**self.__dict__, "posterior": jax.device_get(self.posterior)}
 
-    def _fitted(self) -> jk.Posterior | None:
-        """The posterior, unless something was observed after it."""
-        known = self.posterior.data.num_observations if self.posterior else 0
-        return self.posterior if known == len(self.observations) else None
+    @property
+    def _num_fitted(self) -> int:
+        return self.posterior.data.num_observations if self.posterior else 0
+
+    def _group_of(self, name: Hashable) -> str:
+        return self._groups[self.item[name].kernel]
+
+    def _infer(self, rule: Any, limits: dict[str, Any], verbose: bool) -> jk.Posterior:
+        """The posterior, from the last one on where that can be."""
+        last, known = self.posterior, self._num_fitted
+        if known == len(self.observations):
+            return jk.infer(last.model, last.data, rule, start=last, progress=verbose, **limits)
+        alike = len({seen.parameter for seen in self.observations}) == 1
+        if last and alike and last.method == rule and len(last.model.kernel) == len(self._groups):
+            return last.update(_dataset(self.observations[known:], self._group_of), **limits)
+        data = _dataset(self.observations, self._group_of)
+        return jk.infer(self._model(), data, rule, progress=verbose, **limits)
+
+    def _model(self) -> jk.Model:
+        kernels = {name: kernel.to_jaxkick() for kernel, name in self._groups.items()}
+        parameters = [seen.parameter for seen in self.observations]
+        return jk.Model(kernels, self._likelihood_of(parameters))
 
     def _likelihood_of(self, parameters: list[float | None]) -> Any:
         """The likelihood with one parameter for all, where it is the same, or one for each."""
@@ -147,7 +157,8 @@ class Model:
             raise InvalidObservation(f"time {t}, outcome {outcome} or weight {weight} is invalid")
         for name in features:
             self.item[name].times.append(t)
-        self.observations.append(Observation(t, features, outcome, weight, parameter))
+        seen = Observation(float(t), features, float(outcome), float(weight), parameter)
+        self.observations.append(seen)
         self.last_t = max(self.last_t, t)
 
     def _features(self, *teams: Team) -> dict[Hashable, float]:
@@ -180,3 +191,9 @@ class Model:
                 moments = self.posterior.combination(observed, t)
             mean, variance = float(moments.mean), variance + float(moments.variance)
         return mean, variance
+
+
+def _dataset(observations: list[Observation], groups: Any) -> jk.Dataset:
+    times, features, outcomes, weights, _ = map(list, zip(*observations, strict=True))
+    weight = None if set(weights) == {1.0} else weights
+    return jk.Dataset.from_mappings(times, features, outcomes, weight=weight, groups=groups)
