@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._typing import Array, Float
-from jaxkick.outcomes import Distribution, quantile
+from jaxkick.outcomes import Distribution, outcome_chances, quantile
 from jaxkick.prediction import Prediction
 from jaxkick.tables import make_table
 
@@ -104,7 +104,6 @@ class CountsPrediction(eqx.Module):
         return along, jnp.sign(self.covariance) * across
 
 
-@eqx.filter_jit
 def _join(
     first: Prediction,
     second: Prediction,
@@ -114,14 +113,11 @@ def _join(
 ) -> Float[Array, "... G G"]:
     """Joint probabilities: independent given what both scores share, which is integrated out."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    places = jnp.asarray(nodes, counts.dtype)[:, None]
+    places = jnp.asarray(nodes, counts.dtype)
     shares = jnp.asarray(weights / weights.sum(), counts.dtype)
-
-    def chances(side: Prediction, slope: Float[Array, "..."]) -> Float[Array, "... J G"]:
-        mean = side.mean[..., None, None] + slope[..., None, None] * places
-        rest = jnp.maximum(side.variance - slope * slope, 0.0)[..., None, None]
-        return jnp.exp(side.likelihood.predictive_log_prob(counts, mean, rest))
-
-    return jnp.einsum(
-        "j,...ja,...jb->...ab", shares, chances(first, along), chances(second, across)
-    )
+    slopes = jnp.stack([along, across])[..., None]
+    mean = jnp.stack([first.mean, second.mean])[..., None] + slopes * places
+    variance = jnp.stack([first.variance, second.variance])[..., None] - slopes**2
+    variance = jnp.broadcast_to(jnp.maximum(variance, 0.0), mean.shape)
+    own, other = outcome_chances(first.likelihood, counts, mean, variance)
+    return jnp.einsum("j,...ja,...jb->...ab", shares, own, other)

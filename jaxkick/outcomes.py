@@ -19,6 +19,7 @@ __all__ = [
     "distribute",
     "expected_score",
     "has_results",
+    "outcome_chances",
     "outcome_columns",
     "quantile",
     "result_chances",
@@ -68,7 +69,7 @@ def distribute(
         outcomes = _range_of(likelihood, mean, variance)
     outcomes = np.atleast_1d(np.asarray(outcomes, np.float64))
     grid = jnp.asarray(outcomes, mean.dtype)
-    return Distribution(outcomes, _chances(likelihood, grid, mean, variance))
+    return Distribution(outcomes, outcome_chances(likelihood, grid, mean, variance))
 
 
 def result_chances(
@@ -159,12 +160,13 @@ def quantile(
 
 
 @eqx.filter_jit
-def _chances(
+def outcome_chances(
     likelihood: AbstractLikelihood,
     outcomes: Float[Array, " G"],
     mean: Float[Array, "..."],
     variance: Float[Array, "..."],
 ) -> Float[Array, "... G"]:
+    """The probability of every outcome for every score, compiled."""
     return jnp.exp(likelihood.predictive_log_prob(outcomes, mean[..., None], variance[..., None]))
 
 

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "jaxkick"
 # A module may import from its own layer and from those before it.
 LAYERS = [
     ["_typing", "_tracing"],
+    ["_sharding"],
     ["_numerics", "_smallmat"],
     ["_parameters"],
     ["kernels"],
@@ -27,6 +28,7 @@ LAYERS = [
     ["posterior", "stream"],
     ["storage"],
     ["learning"],
+    ["plotting"],
     ["evaluation"],
     ["compat"],
     ["__init__", "__main__"],

@@ -1,0 +1,105 @@
+"""Scores over time."""
+
+from collections.abc import Hashable, Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxkick.plotting import _style
+from jaxkick.posterior import Posterior
+from jaxkick.ranking import Scale, as_scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["scores"]
+
+_POINTS = 300
+
+
+def scores(
+    posterior: Posterior,
+    names: Sequence[Hashable],
+    *,
+    times: Any = None,
+    interval: float = 0.9,
+    scale: Scale | tuple[float, float] | str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Curves of scores with bands of uncertainty, and real dates where the data has dates.
+
+    Args:
+        posterior: the fitted posterior.
+        names: of the features to draw.
+        times: times in the user's terms; if `None` evenly from the first to the last match
+            of all of them.
+        interval: the probability of the bands; 0 for none.
+        scale: how scores are shown, as in `Posterior.leaderboard`.
+        ax: the axes to draw on.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: if a feature has no matches and `times` is `None`.
+    """
+    ax = _style.axes(ax)
+    index, chosen = posterior.data.index, as_scale(scale)
+    if times is None:
+        times = index.scale.to_user(_grid(posterior, names))
+    factor = 1.0 if chosen is None else chosen.factor(posterior.model.likelihood)
+    shift = 0.0 if chosen is None else chosen.centre
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
+    ends = []
+    for number, name in enumerate(names):
+        numbers, means, variances = posterior.scores(name, times)
+        mean, deviation = np.asarray(means), np.sqrt(np.asarray(variances))
+        middle, spread = shift + factor * mean, factor * reach * deviation
+        shown = index.scale.to_user(numbers)
+        colour, dashes = _style.line(number)
+        if interval:
+            ax.fill_between(shown, middle - spread, middle + spread, color=colour, alpha=0.13, lw=0)
+        ax.plot(shown, middle, color=colour, ls=dashes, lw=1.8, label=str(name))
+        ends.append((shown[-1], middle[-1], colour))
+    ax.margins(x=0.01)
+    ax.grid(axis="y", color=_style.PALE, lw=0.8)
+    ax.set_ylabel("rating" if chosen else "score", color=_style.INK)
+    if not index.scale.dates:
+        ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=_style.INK)
+    _label_ends(ax, [str(name) for name in names], ends)
+    return ax
+
+
+def _grid(posterior: Posterior, names: Sequence[Hashable]) -> np.ndarray:
+    """Times from the first to the last match of all features."""
+    played = [posterior.data.entries(name).times for name in names]
+    missing = [name for name, each in zip(names, played, strict=True) if not len(each)]
+    if missing or not played:
+        raise ValueError(
+            f"no observation has the feature {missing[0]!r}; pass `times` to see its prior, or "
+            "look for its name in `data.names`."
+            if missing
+            else "`names` is empty; name at least one feature."
+        )
+    return np.linspace(min(each[0] for each in played), max(each[-1] for each in played), _POINTS)
+
+
+def _label_ends(ax: "Axes", names: list[str], ends: list[tuple]) -> None:
+    """Names at the ends of their lines, so that no legend has to be looked up."""
+    low, high = ax.get_ylim()
+    height = ax.get_window_extent().height or 300.0
+    gap = 14.0 * ax.figure.dpi / 100.0 / height * (high - low)
+    places = _style.spread(np.array([end for _, end, _ in ends]), gap)
+    for name, (last, _, colour), place in zip(names, ends, places, strict=True):
+        ax.annotate(
+            name,
+            (last, place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+            fontweight="bold",
+            annotation_clip=False,
+        )
