@@ -44,13 +44,11 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def run_jaxkick(name: str, dtype: str, home: bool) -> dict:
-    """One data set: first and second call, time of a step, memory, steps under both rules."""
+def run_jaxkick(name: str, dtype: str, home: bool, memory: bool) -> dict:
+    """One data set: first and second call, time of a step, steps under both rules; or memory."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    import jax.numpy as jnp
-
     import jaxkick as jk
 
     table = read_table(name)
@@ -60,8 +58,20 @@ def run_jaxkick(name: str, dtype: str, home: bool) -> dict:
     if home:
         kernel = {"default": kernel, "advantage": kernel}
     model = jk.Model(kernel, jk.likelihoods.Probit())
-    jnp.zeros(1).block_until_ready()
-    base = peak_bytes()
+    extra = {"covariates": {"home": "home"}, "groups": {"home": "advantage"}} if home else {}
+
+    def read(table: pd.DataFrame) -> jk.Dataset:
+        return jk.Dataset.from_frame(
+            table, time="date", first="winner", second="loser", dtype=dtype, **extra
+        )
+
+    if memory:
+        # JAX itself and its compiler, which a fit of few matches needs too.
+        jax.block_until_ready(jk.infer(model, read(table[:500])).sites)
+        base = peak_bytes()
+        data = read(table)
+        jax.block_until_ready(jk.infer(model, data).sites)
+        return {"peak": (peak_bytes() - base) / data.index.num_entries}
 
     def fit(**options) -> tuple[jk.Posterior, float]:
         start = time.perf_counter()
@@ -70,13 +80,9 @@ def run_jaxkick(name: str, dtype: str, home: bool) -> dict:
         return posterior, time.perf_counter() - start
 
     start = time.perf_counter()
-    extra = {"covariates": {"home": "home"}, "groups": {"home": "advantage"}} if home else {}
-    data = jk.Dataset.from_frame(
-        table, time="date", first="winner", second="loser", dtype=dtype, **extra
-    )
+    data = read(table)
     posterior, _ = fit()
     first = time.perf_counter() - start
-    peak = peak_bytes() - base
     second = min(fit()[1] for _ in range(3))
     short, long = (
         min(fit(max_steps=k, tol=0.0, throw=False)[1] for _ in range(3)) for k in (5, 15)
@@ -88,7 +94,6 @@ def run_jaxkick(name: str, dtype: str, home: bool) -> dict:
         "step": (long - short) / 10,
         "steps": int(posterior.steps),
         "log_likelihood": float(posterior.log_marginal_likelihood),
-        "peak": peak / data.index.num_entries,
         "rule": None if home else steps_under_kickscores_rule(model, data),
     }
 
@@ -101,7 +106,7 @@ def steps_under_kickscores_rule(model, data) -> int:
     import jax.numpy as jnp
 
     import jaxkick as jk
-    from jaxkick.inference.loop import advance
+    from jaxkick.inference.loop import ACCELERATION, advance
     from jaxkick.inference.moves import first_state
     from jaxkick.inference.problem import make_problem
 
@@ -110,12 +115,12 @@ def steps_under_kickscores_rule(model, data) -> int:
     @eqx.filter_jit
     def log_partitions(problem, cavities):
         score = problem.to_observations(cavities)
-        return problem.likelihood.log_partition(
-            problem.outcome, score.mean, score.variance, None
-        )[0]
+        return problem.likelihood.log_partition(problem.outcome, score.mean, score.variance, None)[
+            0
+        ]
 
     problem = make_problem(model, dataclasses.replace(data, index=None))
-    state = first_state(problem.no_sites(), 0.0, 8)
+    state = first_state(problem.no_sites(), 0.0, ACCELERATION)
     step = eqx.filter_jit(lambda problem, state: advance(method, problem, state))
     old = jnp.zeros_like(data.outcome)
     while True:
@@ -178,6 +183,7 @@ def compare(skip_slow: bool) -> None:
             )
         for dtype in ("float64", "float32"):
             fast = in_a_process("jaxkick", name, dtype)
+            fast |= in_a_process("jaxkick", name, dtype, "--memory")
             ratio = f", {slow['step'] / fast['step']:.0f} times faster" if slow else ""
             print(
                 f"{name} jaxkick {dtype}: {1e3 * fast['step']:.1f} ms a step{ratio}; table to "
@@ -204,13 +210,15 @@ def main() -> None:
     parser.add_argument("--skip-slow", action="store_true", help="no kickscore on the ATP data")
     parser.add_argument("--case", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--home", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case is None:
         compare(options.skip_slow)
     elif options.case[0] == "kickscore":
         print(json.dumps(run_kickscore(options.case[1])))
     else:
-        print(json.dumps(run_jaxkick(options.case[1], options.case[2], options.home)))
+        _, name, dtype = options.case
+        print(json.dumps(run_jaxkick(name, dtype, options.home, options.memory)))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from jaxkick.dataset.reading import read_alike
 from jaxkick.dataset.validation import OnInvalid
 from jaxkick.inference.ending import Result, raise_unless_converged
 from jaxkick.inference.ep import ExpectationPropagation
-from jaxkick.inference.loop import Settings
+from jaxkick.inference.loop import ACCELERATION, Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites, make_problem
 from jaxkick.inference.request import check_fit, read_active, read_start, reporter
@@ -39,7 +39,6 @@ from jaxkick.updating import Roomy, extend_means, grow, settle
 
 __all__ = ["Posterior", "infer", "log_marginal_likelihood"]
 
-_ACCELERATION = 8
 
 # Names of what a posterior keeps beside its fields.
 _STATES = "_kept_states"
@@ -350,7 +349,7 @@ def infer(
     *,
     tol: float = 0.05,
     max_steps: int = 1000,
-    acceleration: int = _ACCELERATION,
+    acceleration: int = ACCELERATION,
     start: Posterior | Sites | None = None,
     active: ArrayLike | None = None,
     throw: bool = True,
@@ -430,7 +429,7 @@ def _run(
     active: Bool[Array, " N"] | None,
     tol: float,
     max_steps: int,
-    acceleration: int = _ACCELERATION,
+    acceleration: int = ACCELERATION,
     report: Callable[[int, float], None] | None = None,
 ) -> Solution:
     """Compiled inference; everything that may change without another compilation is an array."""

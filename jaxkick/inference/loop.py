@@ -16,11 +16,17 @@ from jaxkick.inference.problem import Problem, ScoreMoments, Sites, cavities_of
 from jaxkick.statespace.step import Site
 
 __all__ = [
+    "ACCELERATION",
     "LoopResult",
     "Settings",
     "advance",
     "run_to_fixed_point",
 ]
+
+
+ACCELERATION = 6
+"""How many differences the acceleration remembers, unless asked otherwise; more take memory,
+and hardly a step less on the NBA and ATP data."""
 
 
 class Settings(NamedTuple):

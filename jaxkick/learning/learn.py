@@ -16,7 +16,7 @@ from jaxtyping import ArrayLike
 from jaxkick._typing import Array, Key, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.ep import ExpectationPropagation
-from jaxkick.inference.loop import Settings
+from jaxkick.inference.loop import ACCELERATION, Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.request import check_fit, read_active
 from jaxkick.learning.climb import LineSearch, Optax
@@ -97,7 +97,9 @@ def learn(
     free, frame = split(model)
     dtype = data.coefficients.dtype
     method = ExpectationPropagation() if method is None else method
-    settings = Settings(jnp.asarray(inference_tol, dtype), jnp.asarray(1000, jnp.int32), 8)
+    settings = Settings(
+        jnp.asarray(inference_tol, dtype), jnp.asarray(1000, jnp.int32), ACCELERATION
+    )
     objective = Objective(
         frame=frame,
         data=dataclasses.replace(data, index=None),
