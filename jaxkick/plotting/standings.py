@@ -75,7 +75,7 @@ def win_probabilities(
     ax.imshow(chances, cmap=_style.shades(), vmin=0.0, vmax=1.0, aspect="auto")
     for (row, column), chance in np.ndenumerate(chances):
         if np.isfinite(chance):
-            colour = "white" if chance > 0.55 else _style.INK
+            colour = "white" if chance > 0.6 else _style.INK
             ax.text(column, row, f"{100 * chance:.0f}", color=colour, ha="center", va="center")
     labels = [str(name) for name in names]
     ax.set_xticks(range(count), labels, rotation=40, ha="left", rotation_mode="anchor")

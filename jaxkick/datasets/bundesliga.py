@@ -1,4 +1,4 @@
-"""Data that comes with the package."""
+"""The data that comes with the package."""
 
 import csv
 import gzip
