@@ -54,13 +54,15 @@ READERS = {"nba": read_nba, "football": read_football, "atp": read_atp}
 
 def as_pairs(games: pd.DataFrame, points: bool = False, home: bool = False) -> jk.Dataset:
     """Matches of two sides, with win and loss (and tie) or the difference of points."""
-    extra = {"covariates": {"home": 1.0 * games.home}, "groups": {"home": "advantage"}}
+    extra = {}
+    if home:
+        extra = {"covariates": {"home": games.home}, "groups": {"home": "advantage"}}
     return jk.Dataset.from_pairs(
         games.date.to_numpy(str),
         games["first"].to_list(),
         games["second"].to_list(),
         (games.difference if points else np.sign(games.difference)).to_numpy(float),
-        **(extra if home else {}),
+        **extra,
     )
 
 

@@ -74,9 +74,7 @@ def mean_field(exact: bool, setting: Any) -> list[float | None]:
 
     if not exact:
         model = jk.Model(Constant(CONSTANT) + Matern12(*MATERN), Gaussian(NOISE))
-        forecasts = ev.walk_forward(
-            ev.Refit(model, steps=1000, tol=0.01), data, start, every=five_days
-        )
+        forecasts = ev.walk_forward(ev.Refit(model, tol=0.01), data, start, every=five_days)
         chances, places = forecasts.probabilities, forecasts.places
     else:
         dates = games.date.to_numpy("datetime64[D]")

@@ -95,7 +95,8 @@ class Forecasts:
             "score_variance": self.variance,
         }
         for place, level in enumerate(self.levels):
-            columns[f"probability[{level:+g}]"] = self.probabilities[:, place]
+            label = f"{level:+g}" if level else "0"
+            columns[f"probability[{label}]"] = self.probabilities[:, place]
         return {**columns, "log_prob": self.log_prob, "log_loss": self.log_losses}
 
     def summary(

@@ -36,7 +36,7 @@ def accuracy(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
         One, zero, or the share of the right one among equally probable levels.
     """
     probabilities = np.asarray(probabilities, np.float64)
-    best = probabilities >= probabilities.max(axis=1, keepdims=True) * (1.0 - 1e-12)
+    best = probabilities >= probabilities.max(axis=1, keepdims=True) * (1.0 - 1e-6)
     right = np.take_along_axis(best, np.asarray(places)[:, None], axis=1)[:, 0]
     return right / best.sum(axis=1)
 

@@ -61,7 +61,7 @@ def test_no_outcome_changes_a_prediction_of_its_block_or_before(forecaster):
 def test_predictions_are_those_of_data_that_ends_before_the_block():
     kernel = jk.kernels.Wiener(9.0, origin_variance=0.3)
     model = jk.Model(kernel, jk.likelihoods.Probit())
-    forecasts = ev.walk_forward(ev.Refit(model, steps=1000, tol=1e-7), DATA, START)
+    forecasts = ev.walk_forward(ev.Refit(model, tol=1e-7), DATA, START)
     past = DAYS < 8
     posterior = jk.infer(model, make_data(rows=past), tol=1e-7)
     # A process begins at its player's first match, which may be the one to predict.

@@ -90,8 +90,30 @@ def test_signs_of_differences():
         outcome_places(gaussian, np.array([-3.0, 0.0]), ties=False)
 
 
+def test_features_that_all_matches_share_stay_stable():
+    # Undamped, unaccelerated updates of a shared feature move away from the fixed point.
+    rng = np.random.default_rng(0)
+    times = np.datetime64("2022-01-01") + np.arange(240) // 4
+    first, second = np.arange(240) % 5, (np.arange(240) % 5 + 1 + np.arange(240) % 4) % 5
+    data = jk.Dataset.from_pairs(
+        times,
+        first,
+        second,
+        3.0 + rng.normal(size=240),
+        covariates={"home": 1.0, "season": 1.0, "weather": 1.0},
+    )
+    model = jk.Model(jk.kernels.Constant(9.0), jk.likelihoods.Gaussian(1.0))
+    forecasts = ev.walk_forward(model, data, "2022-02-01", ties=False)
+    exact = jk.infer(model, data, active=times < np.datetime64("2022-03-01"), tol=1e-6)
+    last = forecasts.times == np.datetime64("2022-03-01")
+    rows = forecasts.rows[last]
+    np.testing.assert_allclose(forecasts.mean[last], exact.observations.mean[rows], atol=0.02)
+    assert np.mean((forecasts.outcome - forecasts.mean) ** 2) < 2.0
+
+
 def test_a_failed_fit_names_its_block():
     model = jk.Model(KERNEL, jk.likelihoods.Probit())
     first = TIMES[np.datetime64(START) <= TIMES][0]
-    with pytest.raises(jk.InferenceError, match=f"before the block that begins at {first}"):
+    with pytest.raises(jk.InferenceError) as caught:
         ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
+    assert f"before the block that begins at {first}" in caught.value.__notes__[0]
