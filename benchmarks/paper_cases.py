@@ -6,6 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from paper_data import READERS, as_counts, as_pairs
 from paper_extras import mean_field, scalability, starcraft
 from scipy.special import gammaln
@@ -24,9 +25,14 @@ class Setting:
 
     quick: bool
 
+    def games(self, name: str) -> pd.DataFrame:
+        """The matches; with `quick` the last tenth of them."""
+        games = READERS[name]()
+        return games.tail(len(games) // 10).reset_index(drop=True) if self.quick else games
+
     def start(self, data: jk.Dataset) -> Any:
         """The time of the first match to predict."""
-        return ev.split_time(data, 0.99 if self.quick else 0.7)
+        return ev.split_time(data, 0.9 if self.quick else 0.7)
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,9 @@ class Case:
 
 
 @cache
-def dataset(name: str, points: bool = False, home: bool = False) -> jk.Dataset:
+def dataset(setting: Setting, name: str, points: bool, home: bool) -> jk.Dataset:
     """The data of a case; kept, so that one table is read once."""
-    return as_pairs(READERS[name](), points, home)
+    return as_pairs(setting.games(name), points, home)
 
 
 def predict(
@@ -55,7 +61,7 @@ def predict(
     method: Any = None,
 ) -> Found:
     """Log loss and accuracy of a model or baseline."""
-    data = dataset(name, points, home)
+    data = dataset(setting, name, points, home)
     forecaster = ev.Refit(model, method) if isinstance(model, jk.Model) else model
     forecasts = ev.walk_forward(
         forecaster, data, setting.start(data), relearn="start" if learnt else None
@@ -73,7 +79,7 @@ def mean_losses(probabilities: np.ndarray, places: np.ndarray) -> Found:
 
 def predict_counts(name: str, model: jk.Model, setting: Setting, *, learnt: bool = False) -> Found:
     """The same for counts: who has more points follows from two independent counts."""
-    games = READERS[name]()
+    games = setting.games(name)
     data = as_counts(games)
     # Reverse KL has the Poisson expectations in closed form.
     forecasts = ev.walk_forward(
