@@ -8,8 +8,9 @@ The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons w
 Time-Dynamics", KDD 2019.
 """
 
-from jaxkick import evaluation, kernels, likelihoods
+from jaxkick import datasets, evaluation, kernels, likelihoods, plotting
 from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
+from jaxkick.counts import CountsPrediction
 from jaxkick.dataset import Dataset
 from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
 from jaxkick.learning import History, learn, suggest_model
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbstractParameter",
+    "CountsPrediction",
     "Dataset",
     "ExpectationPropagation",
     "Fixed",
@@ -42,6 +44,7 @@ __all__ = [
     "Scores",
     "Stream",
     "Tied",
+    "datasets",
     "evaluation",
     "infer",
     "kernels",
@@ -49,6 +52,7 @@ __all__ = [
     "likelihoods",
     "load",
     "log_marginal_likelihood",
+    "plotting",
     "save",
     "suggest_model",
 ]
