@@ -137,7 +137,12 @@ def _size(variance: AbstractParameter) -> str:
 
 
 def _deviation(variance: float) -> str:
-    return f"± {math.sqrt(variance):.2g}"
+    return f"± {_two_digits(math.sqrt(variance))}"
+
+
+def _two_digits(number: float) -> str:
+    """Two digits, without an exponent unless the number is huge or tiny."""
+    return f"{float(f'{number:.2g}'):g}"
 
 
 def _value(parameter: AbstractParameter) -> float:
@@ -145,9 +150,9 @@ def _value(parameter: AbstractParameter) -> float:
 
 
 def _span(length: float, unit: str | None) -> str:
+    text = _two_digits(length)
     if unit is None:
-        return f"{length:.2g} units of time"
-    text = f"{length:.2g}"
+        return f"{text} units of time"
     return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
 
 

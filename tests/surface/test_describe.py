@@ -21,6 +21,7 @@ from jaxkick.describe import describe_kernel, describe_likelihood
             "years",
         ),
         (k.Matern32(0.25, 1 / 1.2391), "fluctuations of ± 0.5 that fade over about 1 year"),
+        (k.Matern12(1e6, 1234.5), "rough fluctuations of ± 1000 that fade over about 1200 years"),
         (k.Wiener(0.09), "a random walk from the first match on that moves by ± 0.3 in one year"),
         (k.Linear(0.01, origin=2000.0), "a straight trend of ± 0.1 in one year from 2000 on"),
         (
