@@ -29,15 +29,27 @@ def outcome_levels(likelihood: AbstractLikelihood, ties: bool) -> tuple[float, .
     return (-1.0, 0.0, 1.0) if ties else (-1.0, 1.0)
 
 
-def outcome_places(likelihood: AbstractLikelihood, outcome: np.ndarray, ties: bool) -> np.ndarray:
-    """The place of each outcome among the `outcome_levels`; by its sign for differences."""
+def outcome_places(
+    likelihood: AbstractLikelihood, outcome: np.ndarray, ties: bool, rows: np.ndarray
+) -> np.ndarray:
+    """The place of each outcome among the `outcome_levels`; by its sign for differences.
+
+    Args:
+        likelihood: how an outcome follows from the score.
+        outcome: what happened.
+        ties: whether a difference of points may be zero.
+        rows: the user's rows of the outcomes, for the error.
+
+    Raises:
+        ValueError: if there is a tie where none may be.
+    """
     levels = np.array(outcome_levels(likelihood, ties))
     if not likelihood.levels:
         outcome = np.sign(outcome)
         if not ties and (outcome == 0).any():
-            row = int(np.argmax(outcome == 0))
             raise ValueError(
-                f"`ties` is false, but the outcome in row {row} is zero; pass `ties=True`."
+                f"the outcome in row {rows[int(np.argmax(outcome == 0))]} is a tie, but `ties` is "
+                "false or no earlier match was one; pass `ties=True`."
             )
     return np.searchsorted(levels, outcome)
 

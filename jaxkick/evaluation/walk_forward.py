@@ -57,7 +57,7 @@ def walk_forward(
             before the first block; or a period like `every`, such as
             `lambda times: times.astype("datetime64[Y]")`, at whose beginnings they are learnt.
         ties: whether a difference of points may be zero, for likelihoods of differences; if
-            `None`, whether one of the differences in the data is.
+            `None`, whether one was before the first block.
         progress: `True` for a line on the error stream, or a function that is called with the
             number of blocks done and of all.
 
@@ -81,7 +81,8 @@ def walk_forward(
         means[part.rows], variances[part.rows] = (np.asarray(m)[part.rows] for m in moments)
         likelihoods.append((forecaster.likelihood, part.rows))
     report.end()
-    ties = bool(np.any(np.asarray(data.outcome) == 0)) if ties is None else ties
+    if ties is None:
+        ties = bool(np.any(np.asarray(data.outcome)[blocks.number < blocks.tested[0]] == 0))
     return _collect(data, blocks, ScoreMoments(means, variances), likelihoods, ties)
 
 
@@ -108,6 +109,7 @@ def _collect(
     ties: bool,
 ) -> Forecasts:
     outcome = np.asarray(data.outcome)
+    user_rows = np.arange(len(outcome)) if data.index.rows is None else data.index.rows
     levels = outcome_levels(likelihoods[0][0], ties)
     probabilities = np.empty((data.num_observations, len(levels)))
     log_prob = np.empty(data.num_observations)
@@ -119,11 +121,11 @@ def _collect(
             likelihood, data.outcome[rows], mean, variance, ties
         )
         if levels:
-            places[rows] = outcome_places(likelihood, outcome[rows], ties)
+            places[rows] = outcome_places(likelihood, outcome[rows], ties, user_rows[rows])
     rows = blocks.rows
     index = data.index
     return Forecasts(
-        rows=rows if index.rows is None else index.rows[rows],
+        rows=user_rows[rows],
         times=index.scale.to_user(index.times[rows]),
         blocks=blocks.number[rows],
         outcome=outcome[rows],

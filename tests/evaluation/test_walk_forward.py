@@ -83,11 +83,24 @@ def test_signs_of_differences():
         two = np.asarray(outcome_probabilities(likelihood, mean, variance, ties=False))
         np.testing.assert_allclose(two.sum(1), 1.0)
         np.testing.assert_array_equal(two[:, 1] > 0.5, found[:, 2] > found[:, 0])
-    np.testing.assert_array_equal(
-        outcome_places(skellam, np.array([-3.0, 0.0, 2.0]), ties=True), [0, 1, 2]
-    )
-    with pytest.raises(ValueError, match="the outcome in row 1 is zero; pass `ties=True`"):
-        outcome_places(gaussian, np.array([-3.0, 0.0]), ties=False)
+    three = np.array([-3.0, 0.0, 2.0])
+    np.testing.assert_array_equal(outcome_places(skellam, three, True, np.arange(3)), [0, 1, 2])
+    with pytest.raises(ValueError, match="the outcome in row 8 is a tie"):
+        outcome_places(gaussian, three, False, np.array([7, 8, 9]))
+
+
+def test_ties_are_looked_for_in_the_past_alone():
+    late = np.where(np.arange(N) == N - 1, 0.0, SIGNS)
+    early = np.where(np.arange(N) == 0, 0.0, SIGNS)
+    model = jk.Model(KERNEL, jk.likelihoods.Gaussian(1.0))
+    found = {}
+    for name, outcome in {"none": SIGNS, "early": early}.items():
+        data = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, outcome)
+        found[name] = ev.walk_forward(model, data, START)
+    assert found["none"].levels == (-1.0, 1.0)
+    assert found["early"].levels == (-1.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match=f"the outcome in row {N - 1} is a tie"):
+        ev.walk_forward(model, jk.Dataset.from_pairs(TIMES, FIRST, SECOND, late), START)
 
 
 def test_features_that_all_matches_share_stay_stable():
