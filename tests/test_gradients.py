@@ -20,6 +20,8 @@ KERNELS = {
     "wiener": kernels.Wiener(0.4, origin=-1.0, origin_variance=0.3),
     "matern32": kernels.Matern32(0.8, 1.5),
     "cosine": kernels.Cosine(0.6, 2.3, 4.0),
+    # All matrices of a user's own kernel are parameters, the one that reads the score too.
+    "equation": kernels.StochasticDifferentialEquation([[-0.5]], [1.0], 0.8, [1.2]),
     "sum of product": kernels.Constant(0.3) + kernels.Matern12(1.0, 2.0) * kernels.Cosine(0.5, 3.0),
 }
 LIKELIHOODS = {

@@ -6,7 +6,10 @@ explicit one, with sites and cavities held still. For the chain's log-normaliser
 smoother's adjoints give it without a pass through the recursion: with (r, N) the adjoint
 of a predicted state and (m, P) the state before it,
 
-    ∂L/∂Q = ½ (r rᵀ − N)      ∂L/∂A = r mᵀ + (r rᵀ − N) A P.
+    ∂L/∂Q = ½ (r rᵀ − N)      ∂L/∂A = r mᵀ + (r rᵀ − N) A P,
+
+and with (x, S) the smoothed mean and covariance of the state, for the vector h that reads
+the score off it, ∂L/∂h = (ν − τ hᵀx) x − τ S h.
 """
 
 from collections.abc import Callable
@@ -16,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jaxkick._smallmat import AbstractMatrix, frobenius
+from jaxkick._smallmat import AbstractMatrix, dot, frobenius
 from jaxkick._typing import Scalar
 from jaxkick.inference.loop import LoopResult
 from jaxkick.inference.method import AbstractMethod
@@ -24,7 +27,7 @@ from jaxkick.inference.problem import Problem
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.filter import moments_of
 from jaxkick.statespace.smoother import States
-from jaxkick.statespace.step import Adjoint, Moment, State, StepModel
+from jaxkick.statespace.step import Adjoint, Moment, Site, State, StepModel
 
 __all__ = ["log_evidence"]
 
@@ -57,9 +60,13 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
 def _log_evidence_jvp(primals, tangents):
     problem, method, end = primals
     slopes = tuple(
-        _dynamics_slopes(step, chain, part.states)
-        for step, chain, part in zip(
-            problem.steps, problem.chains, problem.smooth(end.sites, True), strict=True
+        _slopes_at_entries(step, chain, site, part.states)
+        for step, chain, site, part in zip(
+            problem.steps,
+            problem.chains,
+            end.sites,
+            problem.smooth(end.sites, True),
+            strict=True,
         )
     )
 
@@ -73,33 +80,45 @@ def _log_evidence_jvp(primals, tangents):
 
 
 class _Slopes(NamedTuple):
-    """Derivatives of a chain's log-normaliser in every step's Q (or first P) and A."""
+    """Derivatives of a chain's log-normaliser in every step's Q (or first P), A and h."""
 
     covariance: AbstractMatrix
     transition: AbstractMatrix
+    measurement: AbstractMatrix
 
 
-def _dynamics_slopes(step: StepModel, chain: Chain, states: States) -> _Slopes:
+def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: States) -> _Slopes:
     """The slopes at every entry, from the smoother's adjoints."""
 
-    def slopes(past: State, before: Moment, now: Moment, future: Adjoint) -> _Slopes:
+    def slopes(past: State, before: Moment, now: Moment, future: Adjoint, site: Site) -> _Slopes:
         r, N = future.r, future.N.symmetric()
         excess = r @ r.T - N
-        A = step.transition(before, now)
-        return _Slopes(excess * 0.5, r @ past.m.T + excess @ A @ past.P.symmetric())
+        A, before_P = step.transition(before, now), past.P.symmetric()
+        P = step.predict_cov(before_P, before, now)
+        mean = step.carry(past.m, before, now) + P @ r
+        score_cov = (P - P @ N @ P) @ step.h
+        error = site.precision_mean - site.precision * dot(step.h, mean)
+        return _Slopes(
+            covariance=excess * 0.5,
+            transition=r @ past.m.T + excess @ A @ before_P,
+            measurement=mean * error - score_cov * site.precision,
+        )
 
     moments = moments_of(chain)
-    return _over_entries(slopes)(_previous(states.past), _previous(moments), moments, states.future)
+    return _over_entries(slopes)(
+        _previous(states.past), _previous(moments), moments, states.future, sites
+    )
 
 
 def _along_slopes(step: StepModel, chain: Chain, slopes: _Slopes) -> Scalar:
-    """A function of the dynamics, linear in them, with the given slopes."""
+    """A function of the state space, linear in its matrices, with the given slopes."""
 
     def along(slopes: _Slopes, before: Moment, now: Moment) -> Scalar:
         inside = frobenius(slopes.transition, step.transition(before, now)) + frobenius(
             slopes.covariance, step.noise_cov(before, now)
         )
-        return jnp.where(now.first, frobenius(slopes.covariance, step.prior_cov(now)), inside)
+        opening = frobenius(slopes.covariance, step.prior_cov(now))
+        return jnp.where(now.first, opening, inside) + frobenius(slopes.measurement, step.h)
 
     moments = moments_of(chain)
     return jnp.sum(_over_entries(along)(slopes, _previous(moments), moments))
