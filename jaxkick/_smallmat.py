@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import ArrayLike
@@ -228,7 +229,9 @@ def adapt(small: AbstractMatrix, state_dim: int, dtype: jnp.dtype) -> AbstractMa
     """The representation that suits a state of `state_dim` dimensions."""
     if state_dim > MAX_UNROLLED:
         return Dense(small.to_array().astype(dtype))
-    return _unrolled(small)
+    return jax.tree.map(
+        lambda entry: entry.astype(dtype) if isinstance(entry, Array) else entry, _unrolled(small)
+    )
 
 
 def dot(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:

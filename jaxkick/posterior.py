@@ -24,7 +24,14 @@ from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.loop import ACCELERATION, Settings
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites, make_problem
-from jaxkick.inference.request import check_fit, read_active, read_start, reporter
+from jaxkick.inference.request import (
+    check_fit,
+    check_kinds,
+    check_method,
+    read_active,
+    read_start,
+    reporter,
+)
 from jaxkick.inference.solve import Solution, solve
 from jaxkick.matches import predict_match, read_match, read_matches
 from jaxkick.model import Model
@@ -386,6 +393,8 @@ def infer(
         InferenceError: if the fixed point was not reached and `throw` holds.
     """
     method = ExpectationPropagation() if method is None else method
+    check_method(method, acceleration, max_steps)
+    check_kinds(model, data)
     active = read_active(active, data)
     check_fit(model, data, active)
     sites = read_start(start.sites if isinstance(start, Posterior) else start, data)

@@ -219,7 +219,9 @@ def _singular_step(digits: float, height, growth) -> Float[Array, "..."]:
 
 def nodes_needed(precision: Precision, grid: Grid) -> Int[Array, ""]:
     """The number of nodes that serves every element."""
-    rounds = jnp.ceil((jnp.max(grid.intervals, initial=0.0) + 1) / ROUND)
+    # An observation that has no distribution must not spoil the others.
+    known = jnp.where(jnp.isfinite(grid.intervals), grid.intervals, 0.0)
+    rounds = jnp.ceil((jnp.max(known, initial=0.0) + 1) / ROUND)
     return ROUND * jnp.clip(rounds, 2, precision.most_nodes // ROUND).astype(jnp.int32)
 
 

@@ -1,6 +1,7 @@
 """The data set: observations in the user's order, and the chains that the smoother reads."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -298,6 +299,14 @@ class Dataset(eqx.Module):
         return cls.from_assembled(
             assemble_arrays(table, features, coefficients, names), dtype, row_length
         )
+
+    def without_index(self) -> "Dataset":
+        """The arrays alone, without names and times.
+
+        Data sets of one shape can then be stacked and passed through `vmap`. Inference and
+        the evidence need no more; scores by name and predictions do.
+        """
+        return replace(self, index=None)
 
     def shard(self, mesh: Mesh) -> "Dataset":
         """The same data, shared out to devices: cores of a CPU, GPUs, or those of all hosts.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
+from jaxkick._tracing import is_known
 from jaxkick.dataset.index import Index
 from jaxkick.statespace.chain import Chain
 
@@ -60,7 +60,7 @@ def _describe_group(index: Index, number: int) -> str:
 
 
 def _describe_values(values: object) -> str:
-    if isinstance(values, Tracer) or not isinstance(values, (np.ndarray, jax.Array)):
+    if not isinstance(values, (np.ndarray, jax.Array)) or not is_known(values):
         return "not known here"
     known = np.asarray(values)
     # A sample tells at once that there are many different values.

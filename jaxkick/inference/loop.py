@@ -125,7 +125,7 @@ def advance(method: AbstractMethod, problem: Problem, state: LoopState) -> LoopS
     norm = jnp.sqrt(inner(residual, residual))
     cavities = cavities_of(smoothed)
     log_normaliser = sum(chain.log_normaliser for chain in smoothed)
-    feasible = _is_feasible(cavities, state.sites) & jnp.isfinite(norm)
+    feasible = _is_feasible(cavities, state.sites) & jnp.isfinite(norm + log_normaliser)
     evaluated = Evaluation(state.sites, residual, norm, cavities, log_normaliser)
     return move_on(state, evaluated, feasible)
 

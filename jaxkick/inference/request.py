@@ -12,10 +12,12 @@ from jaxkick._parameters import AbstractParameter
 from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Bool
 from jaxkick.dataset.dataset import Dataset
+from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import Sites
+from jaxkick.kernels.base import AbstractKernel
 from jaxkick.model import Model
 
-__all__ = ["check_fit", "read_active", "read_start", "reporter"]
+__all__ = ["check_fit", "check_kinds", "check_method", "read_active", "read_start", "reporter"]
 
 
 def read_active(active: ArrayLike | None, data: Dataset) -> Bool[Array, " N"] | None:
@@ -50,7 +52,36 @@ def check_fit(model: Model, data: Dataset, active: Array | None) -> None:
     _check_outcomes(model, data, active)
 
 
+def check_kinds(model: object, data: object) -> None:
+    """Refuse arguments in the wrong place."""
+    for label, value, kind in (("model", model, Model), ("data", data, Dataset)):
+        if not isinstance(value, kind):
+            raise TypeError(f"`{label}` must be a `{kind.__name__}`, not {type(value).__name__}.")
+
+
+def check_method(method: object, acceleration: int, max_steps: int) -> None:
+    """Refuse what is no method, and numbers of steps that make no sense."""
+    if not isinstance(method, AbstractMethod):
+        raise TypeError(
+            f"`method` must be `ExpectationPropagation()` or `ReverseKL()`, not {method!r}."
+        )
+    if acceleration < 0:
+        raise ValueError(
+            f"`acceleration` is {acceleration}, but must be a number of past steps; 0 for none."
+        )
+    if is_known(max_steps) and max_steps < 1:
+        raise ValueError(f"`max_steps` is {max_steps}, but must be at least 1.")
+
+
 def _check_means(model: Model, data: Dataset) -> None:
+    if isinstance(model.mean, dict) and isinstance(model.kernel, AbstractKernel):
+        unknown = sorted(set(model.mean) - {chain.group for chain in data.chains})
+        if unknown:
+            known = ", ".join(repr(chain.group) for chain in data.chains)
+            raise ValueError(
+                f"the model's `mean` has the group {unknown[0]!r}, but the groups of the data are "
+                f"{known}; use one of them, or `groups=` of the data set."
+            )
     if data.index is None or not isinstance(model.mean, AbstractParameter):
         return
     shape = model.mean.value.shape

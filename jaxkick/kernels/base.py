@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike
 
+from jaxkick._parameters import resolve
 from jaxkick._smallmat import AbstractMatrix, dot
 from jaxkick._typing import Scalar
 from jaxkick.kernels.time import Instant, Interval
@@ -147,19 +148,23 @@ class AbstractDerived(AbstractKernel):
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
         """The prior covariance P of the state at an instant."""
-        return self.definition().state_cov(instant)
+        return self._in_type_of(instant).state_cov(instant)
 
     def transition(self, interval: Interval) -> AbstractMatrix:
         """The transition A over an interval."""
-        return self.definition().transition(interval)
+        return self._in_type_of(interval.end).transition(interval)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
         """The noise covariance Q over an interval."""
-        return self.definition().noise_cov(interval)
+        return self._in_type_of(interval.end).noise_cov(interval)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
         """The covariance k(t, u) of the scores at two instants."""
-        return self.definition().covariance(first, second)
+        return self._in_type_of(first).covariance(first, second)
+
+    def _in_type_of(self, instant: Instant) -> AbstractKernel:
+        """The definition, with the numbers in it in the floating-point type of a time."""
+        return resolve(self.definition(), instant.offset.dtype)
 
 
 def state_space_covariance(kernel: AbstractKernel, first: Instant, second: Instant) -> Scalar:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import ArrayLike
 
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Key, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.ep import ExpectationPropagation
@@ -81,7 +82,8 @@ def learn(
         progress: `True` for a line on the error stream, or a function that is called with the
             number of steps and the best value so far.
         checkpoint: a file that is written after every step. If it is there already, the run
-            goes on from it; other arguments must be the same, but `max_steps` may grow.
+            goes on from it; other arguments must be the same, but `max_steps` may grow. That
+            is checked, but for what a function does elsewhere than at the start.
 
     Returns:
         What `model` has become, and how it went.
@@ -110,6 +112,11 @@ def learn(
         build=build,
     )
     _check_start(objective.model(free), data, objective.active)
+    if checkpoint is not None and not is_known(data.chains[0].gap):
+        raise ValueError(
+            "`checkpoint` cannot be written where other processes hold a part of the data; leave "
+            "it out, or learn in one process."
+        )
     keys = jax.random.split(key, restarts) if restarts else []
     run = Run(
         objective=objective,

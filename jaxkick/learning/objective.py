@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
+from jaxkick.inference.acceleration import inner
 from jaxkick.inference.ending import Result
 from jaxkick.inference.evidence import log_evidence
 from jaxkick.inference.loop import Settings
@@ -26,7 +27,8 @@ class Evaluation(NamedTuple):
     """The objective at one point.
 
     Attributes:
-        loss: minus the log-marginal likelihood and log-prior; infinite where inference failed.
+        loss: minus the log-marginal likelihood and log-prior; infinite where inference failed
+            or the gradient is not finite.
         gradient: its derivative in the free leaves.
         sites: the fixed point, from which inference at the next point starts.
         steps: how many steps inference took.
@@ -68,6 +70,12 @@ class Objective(eqx.Module):
         """Sites that say nothing, to start the first inference from."""
         return make_problem(self.model(free), self.data).no_sites()
 
+    def prior(self, free: PyTree) -> Scalar:
+        """The log-prior at a point; zero without one."""
+        if self.log_prior is None:
+            return jnp.zeros((), self.data.coefficients.dtype)
+        return jnp.asarray(self.log_prior(self.frame.fill(free)))
+
     def loss(self, free: PyTree, start: Sites) -> tuple[Scalar, tuple[Sites, Array]]:
         """The loss, differentiable in `free`, and where inference ended.
 
@@ -76,8 +84,7 @@ class Objective(eqx.Module):
         problem = make_problem(self.model(free), self.data, self.active)
         end = fixed_point(_held(problem), self.method, start, self.settings, None)
         value = log_evidence(problem, self.method, end)
-        if self.log_prior is not None:
-            value = value + jnp.asarray(self.log_prior(self.frame.fill(free))).astype(value.dtype)
+        value = value + self.prior(free).astype(value.dtype)
         usable = (end.result == int(Result.CONVERGED)) & jnp.isfinite(value)
         loss = jnp.where(usable, -value, jnp.inf)
         return loss, (end.sites, end.steps)
@@ -96,7 +103,8 @@ class Objective(eqx.Module):
         (loss, (sites, steps)), gradient = eqx.filter_value_and_grad(self.loss, has_aux=True)(
             free, start
         )
-        return Evaluation(loss, gradient, sites, steps)
+        usable = jnp.isfinite(inner(gradient, gradient))
+        return Evaluation(jnp.where(usable, loss, jnp.inf), gradient, sites, steps)
 
 
 def _held(tree: PyTree) -> PyTree:

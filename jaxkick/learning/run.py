@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,9 +111,9 @@ class Run:
         climbers = self._together(generators, [nothing] * len(generators))
         if int(climbers[0].status) == Status.FAILED:
             raise InferenceError(
-                "inference fails at the starting values, so that there is no gradient to "
-                "follow; look at `infer(model, data)`, or leave the model out to have one "
-                "suggested."
+                "inference fails at the starting values, or its gradient is not finite, so that "
+                "there is nothing to follow; look at `infer(model, data)` and `log_prior`, or "
+                "leave the model out to have one suggested."
             )
         return [_Climb(climber, self._row(climber, began)) for climber in climbers]
 
@@ -176,7 +177,7 @@ class Run:
         if self.together is not None:
             return self.together
         data = self.objective.data
-        device = next(iter(data.outcome.devices()))
+        device = next(iter(data.outcome.addressable_shards)).device
         limit = (device.memory_stats() or {}).get("bytes_limit")
         if device.platform == "cpu" or limit is None:
             return 1
@@ -219,10 +220,21 @@ class Run:
 
     @cached_property
     def _mark(self) -> str:
-        data, method = self.objective.data, self.objective.method
-        settings = [self.objective.settings.tol, self.limits.tol, self.limits.patience]
+        objective = self.objective
+        settings = [objective.settings.tol, self.limits.tol, self.limits.patience]
         kind = str(jax.tree.structure(self.optimiser.init(self.starts[0])))
-        return fingerprint(self.starts, data, method, settings, np.array(kind))
+        models = [objective.model(start) for start in self.starts]
+        priors = [objective.prior(start) for start in self.starts]
+        return fingerprint(
+            eqx.filter(models, eqx.is_array),
+            priors,
+            self.starts,
+            objective.data,
+            objective.method,
+            objective.active,
+            settings,
+            np.array(kind),
+        )
 
 
 def _conclude(climbs: list[_Climb]) -> tuple[PyTree, History]:

@@ -74,9 +74,15 @@ def gain(site: Site, mu: Scalar, v: Scalar) -> Gain:
 
 
 def log_normaliser(site: Site, mu: Scalar, v: Scalar, s: Scalar) -> Scalar:
-    """Logarithm of the integral of N(f; mu, v) exp(ν f − τ f² / 2)."""
+    """Logarithm of the integral of N(f; mu, v) exp(ν f − τ f² / 2).
+
+    Where a negative τ makes the integral infinite, its analytic continuation: a later site
+    that is positive enough makes up for it, and the sum of both is right.
+    """
     nu, tau = site
-    return 0.5 * ((nu * nu * v + 2.0 * nu * mu - tau * mu * mu) * s - jnp.log1p(tau * v))
+    excess = tau * v
+    log_abs = jnp.log1p(jnp.where(excess > -1.0, excess, -2.0 - excess))
+    return 0.5 * ((nu * nu * v + 2.0 * nu * mu - tau * mu * mu) * s - log_abs)
 
 
 class StepModel(eqx.Module):

@@ -112,3 +112,18 @@ def test_fingerprints_tell_arrays_and_structures_apart():
     assert same[0] == same[1]
     others = [{"b": np.ones(2)}, {"a": np.ones(2, np.float32)}, {"a": np.zeros(2)}]
     assert len({same[0], *map(fingerprint, others)}) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"active": np.arange(180) < 90},
+        {"log_prior": lambda model: -model.likelihood.variance.value},
+    ],
+    ids=["active", "log_prior"],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
+    path = tmp_path / "run.npz"
+    run(path, max_steps=1, restarts=0)
+    with pytest.raises(ValueError, match="another model, data, method or optimiser"):
+        run(path, max_steps=1, restarts=0, **change)

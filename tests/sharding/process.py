@@ -18,11 +18,14 @@ def main(address: str, count: int, number: int) -> None:
 
     mesh = jax.make_mesh((jax.device_count(),), ("rows",))
     posterior = jk.infer(model(), league(12).shard(mesh), tol=1e-8)
+    _, history = jk.learn(model(), posterior.data, max_steps=1)
+    repr(posterior.data)
     prediction = posterior.predict("team 1", "team 2", 9.0, {"home": 1.0})
     precisions = process_allgather(posterior.sites[0].precision, tiled=True)
     report = {
         "devices": jax.device_count(),
         "evidence": float(posterior.log_marginal_likelihood),
+        "learnt": history.values.tolist(),
         "mean": float(prediction.mean),
         "precisions": float(precisions.sum()),
     }

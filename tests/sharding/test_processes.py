@@ -50,7 +50,9 @@ def run_processes(count: int) -> list[dict]:
 def test_two_processes_agree_with_one():
     posterior = jk.infer(model(), league(12), tol=1e-8)
     prediction = posterior.predict("team 1", "team 2", 9.0, {"home": 1.0})
+    _, history = jk.learn(model(), league(12), max_steps=1)
     for report in run_processes(2):
+        np.testing.assert_allclose(report["learnt"], history.values, rtol=1e-6)
         assert report["devices"] == 4
         np.testing.assert_allclose(report["evidence"], posterior.log_marginal_likelihood, rtol=1e-9)
         np.testing.assert_allclose(report["mean"], prediction.mean, rtol=1e-6)

@@ -1,0 +1,90 @@
+"""What is asked of inference is checked, and what does not count does no harm."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import kernels, likelihoods
+
+
+def pairs(outcome=1.0, dtype="float64"):
+    return jk.Dataset.from_pairs(
+        [0.0, 1.0, 2.0], list("aba"), list("bcc"), outcome, dtype=dtype, row_length=8
+    )
+
+
+MODEL = jk.Model(kernels.Constant(1.0), likelihoods.Probit())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": jk.ReverseKL}, r"`method` must be .*, not <class"),
+        ({"method": "ep"}, r"`method` must be .*, not 'ep'"),
+        ({"acceleration": -1}, "`acceleration` is -1"),
+        ({"max_steps": 0}, "`max_steps` is 0"),
+    ],
+)
+def test_settings_that_make_no_sense(arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        jk.infer(MODEL, pairs(), **arguments)
+
+
+def test_arguments_in_the_wrong_place():
+    with pytest.raises(TypeError, match="`model` must be a `Model`, not Dataset"):
+        jk.infer(pairs(), MODEL)
+    with pytest.raises(TypeError, match="`data` must be a `Dataset`, not dict"):
+        jk.infer(MODEL, {"a": 1})
+
+
+def test_a_mean_of_a_group_that_the_data_lacks():
+    model = jk.Model(kernels.Constant(1.0), likelihoods.Probit(), mean={"plyer": 3.0})
+    with pytest.raises(ValueError, match="`mean` has the group 'plyer', but the groups of the"):
+        jk.infer(model, pairs())
+
+
+def test_an_outcome_outside_the_domain_that_does_not_count():
+    model = jk.Model(kernels.Constant(1.0), likelihoods.Poisson())
+    active = np.array([True, True, False])
+    found = jk.infer(model, pairs([1.0, 2.0, -50.0]), active=active, tol=1e-6)
+    expected = jk.infer(model, pairs([1.0, 2.0, 0.0]), active=active, tol=1e-6)
+    np.testing.assert_allclose(found.observations.mean, expected.observations.mean, rtol=1e-9)
+
+
+class Half(kernels.AbstractDerived):
+    """A kernel that holds a number of its own."""
+
+    scale: jk.AbstractParameter
+
+    def definition(self):
+        return kernels.Constant(0.5) + kernels.Matern12(self.scale, 2.0)
+
+
+def test_a_derived_kernel_in_single_precision():
+    model = jk.Model(Half(jk.Positive(1.0)), likelihoods.Probit())
+    found = jk.infer(model, pairs(dtype="float32"), tol=1e-3)
+    assert found.observations.mean.dtype == jnp.float32
+    expected = jk.infer(model, pairs(), tol=1e-6)
+    np.testing.assert_allclose(found.observations.mean, expected.observations.mean, atol=1e-3)
+
+
+class StudentT(likelihoods.AbstractLikelihood):
+    """Heavy tails: sites of outliers are negative."""
+
+    def log_prob(self, outcome, score):
+        return -2.5 * jnp.log1p((outcome - score) ** 2 / 4.0)
+
+
+def test_an_outlier_counts_the_same_wherever_it_stands():
+    """First in time it makes the past improper, which the matches that follow repair."""
+    model = jk.Model(kernels.Constant(100.0), StudentT())
+    evidences = []
+    for place in (0, 24):
+        outcome = np.zeros(25)
+        outcome[place] = 10.0
+        data = jk.Dataset.from_mappings(np.arange(25.0), [{"a": 1.0}] * 25, outcome, row_length=32)
+        posterior = jk.infer(model, data, tol=1e-9)
+        evidences.append(float(posterior.log_marginal_likelihood))
+    assert np.isfinite(evidences[0])
+    np.testing.assert_allclose(evidences[0], evidences[1], rtol=1e-9)
