@@ -44,7 +44,7 @@ def main() -> None:
         write(f"{rank:3d}  {playing[place]:24s} {mean:+.2f} ± {deviation:.2f}\n")
     first, second = playing[order[0]], playing[order[1]]
     forecast = posterior.predict(first, second, last, covariates={"home advantage": 1.0})
-    loss, tie, win = np.asarray(forecast.probabilities)
+    loss, tie, win = np.asarray(forecast.result)
     write(f"\n{first} at home against {second}: win {win:.0%}, tie {tie:.0%}, loss {loss:.0%}\n")
 
 
