@@ -66,7 +66,7 @@ def test_evidence_in_every_likelihoods_parameters(name):
     assert_gradient(evidence(jk.ExpectationPropagation(), outcome), model)
 
 
-@pytest.mark.parametrize("name", ["probit", "logit"])
+@pytest.mark.parametrize("name", LIKELIHOODS)
 def test_evidence_lower_bound(name):
     likelihood, outcome = LIKELIHOODS[name]
     assert_gradient(evidence(jk.ReverseKL(), outcome), jk.Model(SIMPLE, likelihood))

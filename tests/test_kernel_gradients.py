@@ -63,7 +63,7 @@ def test_every_kernel_under_ep(name):
     assert_gradient(jk.Model(kernel, likelihoods.Probit()), data_of(kernel, SIGNS), EP)
 
 
-@pytest.mark.parametrize("name", ["still", "moving"])
-def test_kernels_under_reverse_kl(name):
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kernel_under_reverse_kl(name):
     kernel = {each: ZOO[each] for each in MODELS[name]}
     assert_gradient(jk.Model(kernel, likelihoods.Poisson()), data_of(kernel, COUNTS), KL)

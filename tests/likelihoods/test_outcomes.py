@@ -1,0 +1,111 @@
+"""What likelihoods say of outcomes: probabilities, moments, quantiles, draws and domains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from jaxkick import likelihoods
+from tests import reference as ref
+from tests.likelihoods.cases import CASES
+
+MEANS, VARIANCES = (
+    np.ravel(part) for part in np.meshgrid([-40.0, -1.5, 0.0, 0.8, 40.0], [0.0, 1e-6, 0.7, 1e4])
+)
+LEVELS = ["probit", "logit", "ordinal_probit-margin", "ordinal_logit-cuts"]
+DRAWS = 20_000
+
+
+def exact_probability(name, outcome, mean, variance):
+    """The probability of an outcome by the references' quadrature."""
+    ones = np.ones_like(mean)
+    return np.exp(ref.log_partition(CASES[name].truth, outcome * ones, mean, variance).value)
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_probabilities_of_levels(name):
+    likelihood = CASES[name].likelihood
+    found = np.asarray(likelihood.probabilities(jnp.asarray(MEANS), jnp.asarray(VARIANCES)))
+    assert np.all((found >= 0) & (found <= 1))
+    np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-12)
+    spread = VARIANCES > 0
+    for place, level in enumerate(likelihood.levels):
+        expected = exact_probability(name, level, MEANS[spread], VARIANCES[spread])
+        np.testing.assert_allclose(found[spread, place], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", LEVELS[:3])
+def test_swapping_sides_mirrors_probabilities(name):
+    likelihood = CASES[name].likelihood
+    ours = likelihood.probabilities(jnp.asarray(MEANS), jnp.asarray(VARIANCES))
+    theirs = likelihood.probabilities(jnp.asarray(-MEANS), jnp.asarray(VARIANCES))
+    np.testing.assert_allclose(ours, theirs[:, ::-1], atol=1e-12)
+
+
+# Score's mean and variance at which sums over outcomes are short enough to be exact.
+MODERATE = [(-0.5, 0.3), (0.9, 0.05), (1.2, 0.1)]
+
+
+@pytest.mark.parametrize(("mean", "variance"), MODERATE)
+@pytest.mark.parametrize("name", ["poisson", "skellam"])
+def test_moments_and_quantiles_of_counts(name, mean, variance):
+    likelihood = CASES[name].likelihood
+    outcomes = np.arange(-60.0, 61.0) if name == "skellam" else np.arange(401.0)
+    arguments = np.full_like(outcomes, mean), np.full_like(outcomes, variance)
+    weights = np.exp(ref.log_partition(CASES[name].truth, outcomes, *arguments).value)
+    np.testing.assert_allclose(weights.sum(), 1.0, atol=1e-7)
+    first = weights @ outcomes
+    second = weights @ (outcomes - first) ** 2
+    np.testing.assert_allclose(likelihood.predictive_mean(mean, variance), first, rtol=1e-5)
+    np.testing.assert_allclose(likelihood.predictive_variance(mean, variance), second, rtol=1e-3)
+    reached = np.cumsum(weights)
+    for probability in (0.05, 0.5, 0.95):
+        found = likelihood.predictive_quantile(probability, mean, variance)
+        assert found == outcomes[np.argmax(reached >= probability)]
+
+
+def test_moments_and_quantiles_of_differences():
+    likelihood = likelihoods.Gaussian(2.0)
+    found = likelihood.predictive_quantile(0.9, 1.0, 7.0)
+    np.testing.assert_allclose(found, scipy.stats.norm.ppf(0.9, 1.0, 3.0), rtol=1e-12)
+    assert likelihood.predictive_mean(1.0, 7.0) == 1.0
+    np.testing.assert_allclose(likelihood.predictive_variance(1.0, 7.0), 9.0)
+
+
+@pytest.mark.parametrize("name", [*LEVELS, "gaussian", "poisson", "skellam"])
+def test_draws_have_the_distribution(name):
+    """Frequencies of draws within four standard errors of the probabilities at the score."""
+    likelihood, truth, _ = CASES[name]
+    score = 0.6
+    draws = np.asarray(likelihood.sample(jax.random.key(3), jnp.full(DRAWS, score)))
+    if name == "gaussian":
+        assert scipy.stats.kstest(draws, "norm", (score, np.sqrt(2.0))).pvalue > 1e-4
+        return
+    assert not likelihood.check(draws).any()
+    values, counts = np.unique(draws, return_counts=True)
+    exact = np.exp(likelihood.log_prob(jnp.asarray(values), jnp.full(len(values), score)))
+    error = np.sqrt(exact * (1 - exact) / DRAWS) + 1e-12
+    frequent = exact * DRAWS > 20
+    assert frequent.sum() >= 2
+    assert np.all(np.abs(counts / DRAWS - exact)[frequent] < 4 * error[frequent])
+    np.testing.assert_allclose(exact, np.exp(truth.log_prob(values, score)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("probit", [-1, 1], [0, 2, 0.5, np.nan]),
+        ("logit", [-1, 1], [0, np.inf]),
+        ("ordinal_probit-margin", [-1, 0, 1], [2, 0.5, np.nan]),
+        ("ordinal_logit-cuts", [0, 1, 2, 3], [-1, 4, 1.5]),
+        ("gaussian", [-3.7, 0, 1e6], [np.nan, np.inf]),
+        ("poisson", [0, 1, 500], [-1, 0.5, np.nan, np.inf]),
+        ("skellam", [-30, 0, 7], [0.5, np.nan, -np.inf]),
+    ],
+)
+def test_domains(name, good, bad):
+    likelihood = CASES[name].likelihood
+    assert not np.any(likelihood.check(np.array(good, float)))
+    assert np.all(likelihood.check(np.array(bad, float)))
+    assert isinstance(likelihood.domain, str)
