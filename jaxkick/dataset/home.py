@@ -51,8 +51,19 @@ def _read_side_at_home(home: Any, first: Any, second: Any, label: str, num_rows:
         )
     cells = to_list(column)
     if not any(isinstance(cell, str) for cell in cells):
-        return to_floats(column, label, num_rows)
+        return _check_sides(to_floats(column, label, num_rows), label)
     return _match_names(cells, _names(first), _names(second), label)
+
+
+def _check_sides(values: np.ndarray, label: str) -> np.ndarray:
+    """Refuse numbers that do not name a side, such as goals."""
+    wrong = np.flatnonzero(~np.isin(values, (-1.0, 0.0, 1.0)) & ~np.isnan(values))
+    if len(wrong):
+        raise ValueError(
+            f"`{label}` is {values[wrong[0]]:g} in row {wrong[0]}; give +1 (first at home), -1 "
+            "(second) and 0 (neutral). Other coefficients go into `covariates=`."
+        )
+    return values
 
 
 def _match_names(cells: list, first: list | None, second: list | None, label: str) -> np.ndarray:

@@ -32,6 +32,9 @@ def suggest_model(data: Dataset, likelihood: AbstractLikelihood | None = None) -
 
     Returns:
         The model.
+
+    Raises:
+        ValueError: if outcomes are 0 and 1 and no likelihood says what they mean.
     """
     outcome = np.asarray(data.outcome)
     spread = float(np.var(outcome))
@@ -51,6 +54,11 @@ def suggest_model(data: Dataset, likelihood: AbstractLikelihood | None = None) -
 
 def _likelihood_for(outcome: np.ndarray, spread: float) -> AbstractLikelihood:
     levels = set(np.unique(outcome).tolist())
+    if levels == {0.0, 1.0}:
+        raise ValueError(
+            "outcomes are 0 and 1, which may be losses and wins, or ties and wins; give losses as "
+            "-1 or outcomes as booleans, or pass a likelihood."
+        )
     if levels <= {-1.0, 1.0}:
         return Probit()
     if levels <= {-1.0, 0.0, 1.0}:

@@ -138,6 +138,12 @@ def test_suggests_a_model_for_every_kind_of_outcome():
     assert isinstance(given.likelihood, jk.likelihoods.Logit)
 
 
+def test_outcomes_of_zero_and_one_are_not_guessed_at():
+    data = jk.Dataset.from_pairs([0.0, 1.0], ["a", "b"], ["b", "c"], [0.0, 1.0])
+    with pytest.raises(ValueError, match="losses and wins, or ties and wins"):
+        jk.suggest_model(data)
+
+
 def test_suggests_a_kernel_for_every_group():
     data = jk.Dataset.from_pairs(
         [0.0, 0.0, 0.0],

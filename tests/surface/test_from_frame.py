@@ -173,3 +173,9 @@ def test_counts_suggest_a_poisson_model():
     model = jk.suggest_model(data)
     assert isinstance(model.likelihood, jk.likelihoods.Poisson)
     assert set(model.kernel) == {"attack", "defence", "home", "level"}
+
+
+def test_numbers_that_name_no_side_are_refused():
+    table = {"t": [0.0, 1.0], "a": ["x", "y"], "b": ["y", "z"], "goals": [1, 3]}
+    with pytest.raises(ValueError, match=r"`home='goals'` is 3 in row 1; give \+1"):
+        jk.Dataset.from_frame(table, time="t", first="a", second="b", home="goals")
