@@ -12,6 +12,7 @@ from jaxkick import datasets, evaluation, kernels, likelihoods, plotting
 from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
 from jaxkick.counts import CountsPrediction
 from jaxkick.dataset import Dataset
+from jaxkick.diagnosis import Finding
 from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
 from jaxkick.learning import History, learn, suggest_model
 from jaxkick.model import Model
@@ -29,6 +30,7 @@ __all__ = [
     "CountsPrediction",
     "Dataset",
     "ExpectationPropagation",
+    "Finding",
     "Fixed",
     "History",
     "InferenceError",

@@ -19,6 +19,7 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.query import Query, read_query
 from jaxkick.dataset.reading import read_alike
 from jaxkick.dataset.validation import OnInvalid
+from jaxkick.diagnosis import Finding, diagnose
 from jaxkick.inference.ending import Result, raise_unless_converged
 from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.loop import ACCELERATION, Settings
@@ -335,6 +336,14 @@ class Posterior(eqx.Module):
     def describe(self) -> str:
         """What the model says, in plain words and in the data's unit of time."""
         return self.model.describe(self.data.index.unit)
+
+    def check(self) -> tuple[Finding, ...]:
+        """What may be wrong with this fit; nothing where nothing was found.
+
+        Returns:
+            Findings, each with its `kind` and a `message` that says what to do.
+        """
+        return diagnose(self.model, self.data.index, self.converged, float(self.distance))
 
     def __repr__(self) -> str:
         ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"

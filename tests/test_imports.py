@@ -23,7 +23,7 @@ LAYERS = [
     ["inference"],
     ["outcomes"],
     ["prediction", "ranking", "sampling", "scores"],
-    ["competitors", "counts"],
+    ["competitors", "counts", "diagnosis"],
     ["matches", "updating"],
     ["posterior", "stream"],
     ["storage"],

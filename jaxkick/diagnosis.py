@@ -1,0 +1,156 @@
+"""What may be wrong with a fit, in words that say what to do."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from jaxkick._parameters import AbstractParameter
+from jaxkick.dataset.index import Index
+from jaxkick.kernels.base import AbstractKernel
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.model import Model
+
+__all__ = ["Finding", "diagnose"]
+
+_FAR_BEYOND = 10.0
+_FAR_BELOW = 0.1
+_NO_MARGIN = 1e-3
+# Numbers of this size are seconds since 1970, or finer.
+_SECONDS_OF_YEARS = 1e8
+
+
+class Finding(NamedTuple):
+    """Something to look at.
+
+    Attributes:
+        kind: what it is about: `"convergence"`, `"comparability"`, `"lengthscale"`, `"unit"`,
+            `"margin"` or `"single matches"`.
+        message: what was found, and what to do about it.
+    """
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+def diagnose(model: Model, index: Index, converged: bool, distance: float) -> tuple[Finding, ...]:
+    """Look at a fit and say what its user should know.
+
+    Args:
+        model: the model that was fitted.
+        index: the index of the data.
+        converged: whether inference reached its fixed point.
+        distance: how far it was from it, in posterior standard deviations.
+    """
+    found = []
+    if not converged:
+        found.append(
+            Finding(
+                "convergence",
+                f"inference ended {distance:.2g} standard deviations from its fixed point; raise "
+                "`max_steps`, or look for extreme parameters and outcomes.",
+            )
+        )
+    found += [*_separate_pools(index), *_lengthscales(model, index), *_unit(index)]
+    return (*found, *_margin(model.likelihood), *_single_matches(index))
+
+
+def _separate_pools(index: Index) -> Iterator[Finding]:
+    """Competitors that no chain of matches connects."""
+    features = np.flatnonzero(index.counts > 0)
+    features = features[np.argsort(index.begins[features])]
+    entries = np.repeat(features, index.counts[features])
+    num_observations = len(index.times)
+    # What most matches share, such as a home advantage, compares nobody.
+    common = (index.counts > 0.5 * num_observations) & (len(features) > 3)
+    kept = ~common[entries]
+    size = len(index.counts) + num_observations
+    ends = entries[kept], len(index.counts) + index.observations[kept]
+    graph = coo_array((np.ones(kept.sum(), np.int8), ends), shape=(size, size))
+    _, labels = connected_components(graph, directed=False)
+    pools = np.unique(labels[np.unique(ends[0])], return_counts=True)[1]
+    if len(pools) > 1:
+        yield Finding(
+            "comparability",
+            f"the competitors fall into {len(pools):,} pools that never meet, the largest of "
+            f"{pools.max():,} and the smallest of {pools.min():,}; scores of different pools "
+            "cannot be compared.",
+        )
+
+
+def _lengthscales(model: Model, index: Index) -> Iterator[Finding]:
+    span = float(np.ptp(index.times))
+    for number, group in enumerate(index.groups):
+        gap = _typical_gap(index, number)
+        for name, value in _named(model.kernel_of(group), "lengthscale"):
+            if span > 0 and value > _FAR_BEYOND * span:
+                yield Finding(
+                    "lengthscale",
+                    f"{name} of the group {group!r} is {value:.3g}, but the data spans {span:.3g}; "
+                    "such a score hardly moves. Is the unit of time the one you think of?",
+                )
+            if gap > 0 and value < _FAR_BELOW * gap:
+                yield Finding(
+                    "lengthscale",
+                    f"{name} of the group {group!r} is {value:.3g}, but matches of one feature lie "
+                    f"{gap:.3g} apart; such a score forgets each match before the next. Is the "
+                    "unit of time the one you think of?",
+                )
+
+
+def _typical_gap(index: Index, group: int) -> float:
+    """The median time between two matches of one feature."""
+    features = np.flatnonzero((index.feature_group == group) & (index.counts > 1))
+    if not len(features):
+        return 0.0
+    times = index.times[index.observations]
+    first = times[index.begins[features]]
+    last = times[index.begins[features] + index.counts[features] - 1]
+    gaps = (last - first) / (index.counts[features] - 1)
+    return float(np.median(np.repeat(gaps, index.counts[features])))
+
+
+def _unit(index: Index) -> Iterator[Finding]:
+    if index.unit is None and float(np.max(np.abs(index.times))) > _SECONDS_OF_YEARS:
+        yield Finding(
+            "unit",
+            "times are numbers beyond a hundred million, as seconds since 1970 are; pass dates, so "
+            "that lengthscales are in years, or name the unit with `unit=`.",
+        )
+
+
+def _margin(likelihood: AbstractLikelihood) -> Iterator[Finding]:
+    for name, value in _named(likelihood, "margin"):
+        if value < _NO_MARGIN:
+            yield Finding(
+                "margin",
+                f"the {name} is {value:.2g}, so that ties are all but impossible; if the data has "
+                "none, use a likelihood without them.",
+            )
+
+
+def _single_matches(index: Index) -> Iterator[Finding]:
+    once, seen = int((index.counts == 1).sum()), int((index.counts > 0).sum())
+    if once:
+        yield Finding(
+            "single matches",
+            f"{once:,} of {seen:,} features take part in one match only; their scores are mostly "
+            "the prior's. `leaderboard(min_matches=)` leaves them out.",
+        )
+
+
+def _named(part: AbstractKernel | AbstractLikelihood, name: str) -> Iterator[tuple[str, float]]:
+    """Parameters of a name, by where they stand, with their values."""
+    leaves = jax.tree_util.tree_leaves_with_path(
+        part, is_leaf=lambda node: isinstance(node, AbstractParameter)
+    )
+    for path, node in leaves:
+        place = jax.tree_util.keystr(path).removeprefix(".")
+        if isinstance(node, AbstractParameter) and place.endswith(name):
+            yield place, float(np.asarray(node.value))

@@ -1,0 +1,59 @@
+"""A posterior says what may be wrong with it, and is silent where nothing is."""
+
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import kernels, likelihoods
+
+TIMES = np.linspace(2000.0, 2010.0, 40)
+RING = [f"p{k % 5}" for k in range(40)]
+NEXT = [f"p{(k + 1 + k % 3) % 5}" for k in range(40)]
+
+
+def check(first=RING, second=NEXT, kernel=None, likelihood=None, times=TIMES, **options):
+    data = jk.Dataset.from_pairs(
+        times, first, second, row_length=96, covariates={"home": 1.0}, unit=options.pop("unit", "y")
+    )
+    kernel = kernels.Constant(0.5) + kernels.Matern12(0.5, 3.0) if kernel is None else kernel
+    model = jk.Model(kernel, likelihood or likelihoods.Probit())
+    return {each.kind: each.message for each in jk.infer(model, data, **options).check()}
+
+
+def test_silence_where_nothing_is_wrong():
+    assert check() == {}
+
+
+def test_convergence():
+    found = check(max_steps=2, throw=False)
+    assert "standard deviations from its fixed point" in found["convergence"]
+
+
+def test_pools_that_never_meet():
+    """A home advantage that all matches share does not make them comparable."""
+    first = [name if k % 2 else f"other {name}" for k, name in enumerate(RING)]
+    second = [name if k % 2 else f"other {name}" for k, name in enumerate(NEXT)]
+    message = check(first, second)["comparability"]
+    assert "fall into 2 pools that never meet, the largest of 5 and the smallest of 5" in message
+
+
+@pytest.mark.parametrize(("lengthscale", "words"), [(1e4, "hardly moves"), (1e-3, "forgets")])
+def test_lengthscales_outside_the_data(lengthscale, words):
+    message = check(kernel=kernels.Constant(0.5) + kernels.Matern12(0.5, lengthscale))
+    assert words in message["lengthscale"]
+    assert "terms[1].lengthscale" in message["lengthscale"]
+
+
+def test_a_margin_of_nothing():
+    found = check(likelihood=likelihoods.OrdinalProbit(margin=1e-6))
+    assert "ties are all but impossible" in found["margin"]
+
+
+def test_times_in_seconds():
+    found = check(times=1.5e9 + TIMES, unit=None)
+    assert "seconds since 1970" in found["unit"]
+
+
+def test_single_matches():
+    second = ["stranger", *NEXT[1:]]
+    assert "1 of 7 features take part in one match only" in check(second=second)["single matches"]
