@@ -1,0 +1,47 @@
+"""Whole fits to unpleasant leagues; `benchmarks/robustness.py` tries many more of them."""
+
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import kernels, likelihoods
+from tests.robustness.leagues import KINDS, SETTINGS, faults
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_fits_hold_what_they_must(name):
+    for kind in KINDS:
+        for seed in range(2):
+            found = list(faults(kind, seed, SETTINGS[name]))
+            assert not found, (kind, seed, found)
+
+
+def test_a_weight_of_two_is_a_match_twice_in_reverse_kl():
+    """A match twice is two sites; padding brings both to one shape, and so to one program."""
+    model = jk.Model(kernels.Constant(1.0) + kernels.Matern12(1.0, 2.0), likelihoods.Logit())
+    times, first, second = [0.0, 1.0, 2.0, 2.0], list("abcc"), list("bcaa")
+    outcome = [1.0, -1.0, 1.0, 1.0]
+
+    def fit(count, weight):
+        data = jk.Dataset.from_pairs(
+            times[:count], first[:count], second[:count], outcome[:count], weight=weight
+        )
+        posterior = jk.infer(model, data, jk.ReverseKL(), tol=1e-9)
+        scores = posterior.combination(["a", "b", "c"], 1.5)
+        return np.array([*scores.mean, *scores.variance]), posterior.log_marginal_likelihood
+
+    twice, evidence = fit(4, [1.0] * 4)
+    heavy, other = fit(3, [1.0, 1.0, 2.0])
+    np.testing.assert_allclose(heavy, twice, rtol=1e-6)
+    np.testing.assert_allclose(other, evidence, rtol=1e-8)
+
+
+def test_a_feature_that_nobody_plays_changes_nothing():
+    arrays = [0.0, 1.0], np.array([[0, 1], [1, 2]]), np.array([[1.0, -1.0]] * 2), [1.0, -1.0]
+    model = jk.Model(kernels.Matern12(1.0, 2.0), likelihoods.Probit())
+    plain, more = (
+        jk.infer(model, jk.Dataset.from_arrays(*arrays, names=names), tol=1e-9)
+        for names in (["a", "b", "c"], ["a", "b", "c", "nobody"])
+    )
+    np.testing.assert_array_equal(plain.observations.mean, more.observations.mean)
+    assert plain.log_marginal_likelihood == more.log_marginal_likelihood
