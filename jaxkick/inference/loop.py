@@ -112,7 +112,7 @@ def run_to_fixed_point(
         last.log_normaliser,
         end.steps,
         end.distance,
-        end.damping,
+        end.caution.damping,
         result,
     )
 

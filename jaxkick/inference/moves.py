@@ -14,11 +14,13 @@ __all__ = ["Evaluation", "LoopState", "first_state", "move_on"]
 
 _WINDOW = 5
 _BEST_RATE, _WORST_RATE = 0.9, 0.99
-_MOST_DAMPING = 0.999
+_MOST_DAMPING = 0.9999
 _PATIENCE = 12
+_FIRST_REST = 16
+_CALM = 20
 _LEAST_FALL = 0.001
 _MOST_GROWTH, _MOST_PLAIN_GROWTH = 2.0, 100.0
-_MOST_REJECTED = 12
+_MOST_REJECTED = 20
 
 Tree = TypeVar("Tree")
 
@@ -41,6 +43,28 @@ class Evaluation(NamedTuple):
     log_normaliser: Scalar
 
 
+class Caution(NamedTuple):
+    """How carefully the loop goes on.
+
+    Attributes:
+        damping: the weight kept on the old sites.
+        least: the damping that the method asks for.
+        calm: how many steps in a row went well.
+        wait: after how many of them damping is tried with less.
+        relaxed: whether damping has been lowered since it last had to grow.
+        plain: for how many more steps the acceleration rests.
+        rest: how long its last rest was.
+    """
+
+    damping: Scalar
+    least: Scalar
+    calm: Int[Array, ""]
+    wait: Int[Array, ""]
+    relaxed: Bool[Array, ""]
+    plain: Int[Array, ""]
+    rest: Int[Array, ""]
+
+
 class LoopState(NamedTuple):
     """Everything that one step hands to the next.
 
@@ -48,7 +72,7 @@ class LoopState(NamedTuple):
         sites: where to evaluate next.
         accepted: the last evaluation that was feasible.
         history: what the acceleration remembers, if it is on.
-        damping: the weight kept on the old sites.
+        caution: damping, and whether the acceleration rests.
         moves: how far the marginals moved in the last steps, the latest first.
         distance: the estimate of the distance that is left.
         best: the smallest residual and move so far.
@@ -61,7 +85,7 @@ class LoopState(NamedTuple):
     sites: Sites
     accepted: Evaluation
     history: History | None
-    damping: Scalar
+    caution: Caution
     moves: Float[Array, " window"]
     distance: Scalar
     best: Float[Array, "2"]
@@ -87,7 +111,15 @@ def first_state(sites: Sites, damping: float | Scalar, depth: int) -> LoopState:
         sites=sites,
         accepted=Evaluation(zeros, zeros, infinite, cavities, infinite),
         history=empty_history(sites, depth) if depth else None,
-        damping=jnp.asarray(damping, dtype),
+        caution=Caution(
+            damping=jnp.asarray(damping, dtype),
+            least=jnp.asarray(damping, dtype),
+            calm=jnp.zeros((), jnp.int32),
+            wait=jnp.asarray(_CALM, jnp.int32),
+            relaxed=jnp.zeros((), bool),
+            plain=jnp.zeros((), jnp.int32),
+            rest=jnp.asarray(_FIRST_REST // 2, jnp.int32),
+        ),
         moves=jnp.full((_WINDOW,), jnp.inf, dtype),
         distance=infinite,
         best=jnp.full((2,), jnp.inf, dtype),
@@ -103,38 +135,72 @@ def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) 
 
     Both ways are computed and one is chosen: a branch would copy the history.
     """
+    damping = state.caution.damping
     started = jnp.isfinite(state.accepted.norm)
     accelerated = _was_accelerated(state)
     growth = jnp.where(accelerated, _MOST_GROWTH, _MOST_PLAIN_GROWTH)
     good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
     # As far as the step would have gone without damping, which slows every mode alike.
-    moved = _largest_move(state.accepted, evaluated) / (1.0 - state.damping)
+    moved = _largest_move(state.accepted, evaluated) / (1.0 - damping)
     moved = jnp.where(started, moved, jnp.inf)
     merits = jnp.stack([evaluated.norm, moved])
-    better = jnp.any(merits < (1.0 - _LEAST_FALL * (1.0 - state.damping)) * state.best)
+    better = jnp.any(merits < (1.0 - _LEAST_FALL * (1.0 - damping)) * state.best)
     patience = jnp.where(better & good, _PATIENCE, state.patience - 1)
     stalled = good & (patience <= 0)
-    more = stalled | (~good & started & ~accelerated)
-    most = jnp.maximum(_MOST_DAMPING, state.damping)
-    damping = jnp.where(more, jnp.minimum(0.5 * (1.0 + state.damping), most), state.damping)
-    restart = stalled | ~started | ~good
-    onward, history = _next_sites(state, evaluated, damping, restart)
+    overshot = ~good & started & ~accelerated
+    caution = _take_care(state, good, stalled, overshot)
+    unsettled = (caution.damping != damping) | (caution.plain > 0)
+    restart = stalled | ~started | ~good | unsettled
+    onward, history = _next_sites(state, evaluated, caution.damping, restart)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     rejected = jnp.where(good, 0, state.rejected + 1)
     return LoopState(
-        sites=_where(good, onward, _plain_step(state.accepted, damping)),
+        sites=_where(good, onward, _plain_step(state.accepted, caution.damping)),
         accepted=_where(good, evaluated, state.accepted),
         history=history,
-        damping=damping,
+        caution=caution,
         moves=moves,
-        distance=jnp.where(good, _distance_left(moves, state.damping), state.distance),
+        distance=jnp.where(good, _distance_left(moves, damping), state.distance),
         best=jnp.where(
             stalled, merits, jnp.where(good, jnp.minimum(merits, state.best), state.best)
         ),
-        patience=jnp.where(more, _PATIENCE, patience),
+        patience=jnp.where(stalled | overshot, _PATIENCE, patience),
         steps=state.steps + 1,
         rejected=rejected,
         failed=(rejected > _MOST_REJECTED) | (~good & ~started & (state.steps > 0)),
+    )
+
+
+def _take_care(
+    state: LoopState,
+    good: Bool[Array, ""],
+    stalled: Bool[Array, ""],
+    overshot: Bool[Array, ""],
+) -> Caution:
+    """Less trust after trouble: first in the acceleration, then in the method's own steps.
+
+    A stall gives the acceleration a rest, each time twice as long. A stall without it, or a
+    plain step that had to be taken back, raises the damping. Damping falls again when enough
+    steps in a row went well; where that brought trouble, the next try waits twice as long.
+    """
+    old = state.caution
+    rests = jnp.zeros((), bool) if state.history is None else stalled & (old.plain == 0)
+    more = (stalled & ~rests) | overshot
+    calm = jnp.where(good & ~stalled, old.calm + 1, 0)
+    less = (calm >= old.wait) & (old.damping > old.least)
+    most = jnp.maximum(_MOST_DAMPING, old.damping)
+    raised = jnp.minimum(0.5 * (1.0 + old.damping), most)
+    lowered = jnp.maximum(2.0 * old.damping - 1.0, old.least)
+    damping = jnp.where(more, raised, jnp.where(less, lowered, old.damping))
+    rest = jnp.where(rests, 2 * old.rest, old.rest)
+    return Caution(
+        damping=damping,
+        least=old.least,
+        calm=jnp.where(less, 0, calm),
+        wait=jnp.where(more & old.relaxed, 2 * old.wait, old.wait),
+        relaxed=less | (old.relaxed & ~more),
+        plain=jnp.where(rests, rest, jnp.maximum(old.plain - 1, 0)),
+        rest=rest,
     )
 
 
