@@ -4,6 +4,7 @@
     python benchmarks/learning.py --cases nba          # one case, or several
     python benchmarks/learning.py --cases atp          # 625,848 matches: under 15 minutes
     python benchmarks/learning.py --cases nba --kickscore   # measures kickscore's time as well
+    python benchmarks/learning.py --gradient           # a gradient in steps of inference, NBA
 
 Every case starts with all variances, lengthscales and margins at 1 (the noise of points at
 100), takes `jk.learn` as it comes, and runs in a process of its own. Beside the NBA stands
@@ -102,6 +103,54 @@ def run_case(case: str) -> dict:
     }
 
 
+def run_gradient() -> None:
+    """What the gradient of the evidence costs beside a step of inference, on the NBA data."""
+    import equinox as eqx
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    import jax.numpy as jnp
+
+    import jaxkick as jk
+    from jaxkick.inference.evidence import log_evidence
+    from jaxkick.inference.loop import ACCELERATION, Settings
+    from jaxkick.inference.problem import make_problem
+    from jaxkick.inference.solve import fixed_point
+
+    table, arguments = read_case("nba")
+    data = jk.Dataset.from_frame(table, time="date", first="first", second="second", **arguments)
+    kernel = jk.kernels.Constant(0.003) + jk.kernels.Matern12(0.152, lengthscale=3.324)
+    model, method = jk.Model(kernel, jk.likelihoods.Probit()), jk.ExpectationPropagation()
+    data = data.without_index()
+
+    @eqx.filter_jit
+    def run(model, max_steps):
+        problem = make_problem(model, data)
+        settings = Settings(jnp.zeros(()), max_steps, ACCELERATION)
+        return fixed_point(problem, method, problem.no_sites(), settings, None)
+
+    @eqx.filter_jit
+    def slope(model, end):
+        evidence = lambda model: log_evidence(make_problem(model, data), method, end)  # noqa: E731
+        return eqx.filter_grad(evidence)(model)
+
+    def best_of(function, *arguments) -> float:
+        times = []
+        for _ in range(8):
+            start = time.perf_counter()
+            jax.block_until_ready(eqx.filter(function(*arguments), eqx.is_array))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    steps = [jnp.asarray(count, jnp.int32) for count in (5, 15, 30)]
+    short, long = (best_of(run, model, count) for count in steps[:2])
+    step, gradient = (long - short) / 10, best_of(slope, model, run(model, steps[2]))
+    print(
+        f"a step of inference {1e3 * step:.1f} ms, a gradient {1e3 * gradient:.1f} ms: "
+        f"{gradient / step:.2f} steps"
+    )
+
+
 def report(case: str, found: dict) -> None:
     """One row of the table, and the parameters below it."""
     paper = f"{PAPER[case]:12.2f}" if case in PAPER else " " * 12
@@ -136,7 +185,11 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES[:-1])
     parser.add_argument("--kickscore", action="store_true", help="measure kickscore's time")
     parser.add_argument("--one", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--gradient", action="store_true", help="the cost of a gradient, NBA")
     options = parser.parse_args()
+    if options.gradient:
+        run_gradient()
+        return
     if options.one:
         print(json.dumps(run_case(options.one)))
         return
