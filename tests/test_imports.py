@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "jaxkick"
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    ["_typing", "_tracing"],
+    ["_files", "_typing", "_tracing"],
     ["_sharding"],
     ["_numerics", "_smallmat"],
     ["_parameters"],

@@ -1,7 +1,7 @@
 """What to beat: random guesses, constant scores, Elo, TrueSkill, and TrueSkill Through Time."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 import equinox as eqx
@@ -16,7 +16,7 @@ from jaxkick._parameters import AbstractParameter, Fixed, nonnegative, positive,
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.evaluation.blocks import Blocks
-from jaxkick.evaluation.forecaster import AbstractForecaster, Report
+from jaxkick.evaluation.forecaster import AbstractForecaster, Predicted
 from jaxkick.evaluation.single_pass import (
     Features,
     Matches,
@@ -84,10 +84,12 @@ class Random(AbstractForecaster):
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Random":
         return self
 
-    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
-        report(len(blocks.tested))
-        nothing = np.zeros(data.num_observations)
-        return ScoreMoments(nothing, nothing)
+    def begin(self, data: Dataset) -> PyTree:
+        return ()
+
+    def forecast(self, data: Dataset, blocks: Blocks, memory: PyTree) -> Iterator[Predicted]:
+        nothing = np.zeros(len(blocks.rows))
+        yield Predicted(len(blocks.tested), blocks.rows, ScoreMoments(nothing, nothing), memory)
 
 
 class _AbstractSinglePass(AbstractForecaster):
@@ -115,13 +117,15 @@ class _AbstractSinglePass(AbstractForecaster):
         found = minimize(evaluate, np.asarray(start, np.float64), jac=True, method="BFGS")
         return frame.fill(restore(jnp.asarray(found.x, start.dtype)))
 
-    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
+    def begin(self, data: Dataset) -> PyTree:
+        return ()
+
+    def forecast(self, data: Dataset, blocks: Blocks, memory: PyTree) -> Iterator[Predicted]:
         matches = read_matches(data, blocks, int(blocks.tested[-1]) + 1)
-        moments = _run(self, Features.of(data), matches)
-        report(len(blocks.tested))
-        found = np.full((2, data.num_observations), np.nan)
-        found[:, matches.rows] = moments
-        return ScoreMoments(*found)
+        found = np.empty((2, data.num_observations))
+        found[:, matches.rows] = _run(self, Features.of(data), matches)
+        moments = ScoreMoments(*found[:, blocks.rows])
+        yield Predicted(len(blocks.tested), blocks.rows, moments, memory)
 
 
 @eqx.filter_jit

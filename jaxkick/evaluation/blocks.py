@@ -32,6 +32,11 @@ class Blocks(NamedTuple):
     tested: np.ndarray
     rows: np.ndarray
 
+    def after(self, count: int) -> "Blocks":
+        """The same without the first `count` blocks to predict."""
+        left = self.tested[count:]
+        return self._replace(tested=left, rows=self.rows[np.isin(self.number[self.rows], left)])
+
 
 def make_blocks(data: Dataset, start: Any, every: Every, stop: Any = None) -> Blocks:
     """Divide matches into blocks, and say which are to be predicted.

@@ -2,13 +2,15 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
+from jaxkick._typing import Array, Bool
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.evaluation.blocks import Blocks
 from jaxkick.inference.ending import InferenceError
@@ -20,13 +22,25 @@ from jaxkick.model import Model
 from jaxkick.posterior import infer
 from jaxkick.statespace.step import Site
 
-__all__ = ["AbstractForecaster", "Refit", "Report"]
-
-Report = Callable[[int], None]
-"""Called with the number of blocks that have just been predicted."""
-
+__all__ = ["AbstractForecaster", "Predicted", "Refit"]
 
 _FIRST_TOL = 0.05
+
+
+class Predicted(NamedTuple):
+    """One or more blocks that a forecaster has predicted.
+
+    Attributes:
+        blocks: how many they are.
+        rows: their observations.
+        moments: predictive mean and variance of the combined score of each of them.
+        memory: what the forecaster goes on from.
+    """
+
+    blocks: int
+    rows: np.ndarray
+    moments: ScoreMoments
+    memory: PyTree
 
 
 class AbstractForecaster(eqx.Module):
@@ -49,17 +63,25 @@ class AbstractForecaster(eqx.Module):
         """
 
     @abc.abstractmethod
-    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
-        """Predictive mean and variance of the combined score.
+    def begin(self, data: Dataset) -> PyTree:
+        """What `forecast` starts from: a tree of arrays, always of the same shapes."""
+
+    @abc.abstractmethod
+    def forecast(self, data: Dataset, blocks: Blocks, memory: PyTree) -> Iterator[Predicted]:
+        """Predict blocks in their order, some at a time.
 
         Args:
             data: the matches.
-            blocks: their division into blocks.
-            report: to be called after every predicted block.
-
-        Returns:
-            Moments for each observation, of which those of the blocks to predict count.
+            blocks: their division into blocks, and which of them are to be predicted.
+            memory: what `begin` gave, or what came with the blocks before these.
         """
+
+
+class _Fit(NamedTuple):
+    """What the next fit starts from: sites, and whether any fit has been made."""
+
+    sites: Sites
+    made: Bool[Array, ""]
 
 
 class Refit(AbstractForecaster):
@@ -120,32 +142,29 @@ class Refit(AbstractForecaster):
         model, _ = learn(self.model, data, self.method, active=active, **self.learning)
         return dataclasses.replace(self, model=model)
 
-    def forecast(self, data: Dataset, blocks: Blocks, report: Report) -> ScoreMoments:
-        means = np.full(data.num_observations, np.nan)
-        variances = np.full(data.num_observations, np.nan)
-        sites = _no_sites(data)
+    def begin(self, data: Dataset) -> _Fit:
+        return _Fit(_no_sites(data), jnp.asarray(False))
+
+    def forecast(self, data: Dataset, blocks: Blocks, memory: _Fit) -> Iterator[Predicted]:
         for block in blocks.tested:
-            rows = blocks.number == block
-            first = block == blocks.tested[0]
+            rows = np.flatnonzero(blocks.number == block)
             try:
                 posterior = infer(
                     self.model,
                     data,
                     self.method,
-                    tol=min(self.tol, _FIRST_TOL) if first else self.tol,
+                    tol=self.tol if memory.made else min(self.tol, _FIRST_TOL),
                     acceleration=self.acceleration,
-                    start=sites,
+                    start=memory.sites,
                     active=blocks.number < block,
                 )
             except InferenceError as error:
                 begin = data.index.scale.to_user(data.index.times[rows].min())
                 error.add_note(f"This was the fit before the block that begins at {begin}.")
                 raise
-            means[rows] = np.asarray(posterior.observations.mean)[rows]
-            variances[rows] = np.asarray(posterior.observations.variance)[rows]
-            sites = posterior.sites
-            report(1)
-        return ScoreMoments(means, variances)
+            moments = ScoreMoments(*(np.asarray(part)[rows] for part in posterior.observations))
+            memory = _Fit(posterior.sites, jnp.asarray(True))
+            yield Predicted(1, rows, moments, memory)
 
 
 def _no_sites(data: Dataset) -> Sites:

@@ -1,7 +1,10 @@
 """`walk_forward`: predict each block of matches from all that came strictly before."""
 
+import dataclasses
+import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -9,13 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._parameters import resolve
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.evaluation.blocks import Blocks, Every, make_blocks, periods
 from jaxkick.evaluation.forecaster import AbstractForecaster, Refit
 from jaxkick.evaluation.forecasts import Forecasts
+from jaxkick.evaluation.journal import Journal, Walk
 from jaxkick.evaluation.outcomes import outcome_levels, outcome_places, outcome_probabilities
 from jaxkick.inference.problem import ScoreMoments
+from jaxkick.learning.checkpoint import fingerprint
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
 
@@ -32,6 +38,7 @@ def walk_forward(
     relearn: Every | None = None,
     ties: bool | None = None,
     progress: bool | Callable[[int, int], None] = False,
+    checkpoint: str | os.PathLike | None = None,
 ) -> Forecasts:
     """Predict matches as if each block of them was still to come.
 
@@ -60,33 +67,82 @@ def walk_forward(
             `None`, whether one was before the first block.
         progress: `True` for a line on the error stream, or a function that is called with the
             number of blocks done and of all.
+        checkpoint: a file that is written as blocks are predicted, as often as costs little.
+            If it is there already, the walk goes on from it; other arguments must be the
+            same. That is checked, but for functions in `Refit(learning=)`. Learning that was
+            under way begins anew.
 
     Returns:
         A table of predictions with its summary.
 
     Raises:
-        ValueError: if an argument does not fit the data.
+        ValueError: if an argument does not fit the data, or the checkpoint is of another walk.
         InferenceError: if inference fails before some block.
     """
     forecaster = Refit(model) if isinstance(model, Model) else model
     blocks = make_blocks(data, start, every, stop)
+    stretches = list(_stretches(data, blocks, relearn))
+    journal = _open_journal(checkpoint, forecaster, data, stretches)
     report = _Progress(progress, len(blocks.tested))
-    means = np.empty(data.num_observations)
-    variances = np.empty(data.num_observations)
-    likelihoods = []
-    for part, tune in _parts(data, blocks, relearn):
-        if tune:
-            forecaster = forecaster.tune(data, blocks, int(part.tested[0]))
-        moments = forecaster.forecast(data, part, report)
-        means[part.rows], variances[part.rows] = (np.asarray(m)[part.rows] for m in moments)
-        likelihoods.append((forecaster.likelihood, part.rows))
+    walk = _follow(forecaster, data, stretches, journal, report)
     report.end()
     if ties is None:
         ties = bool(np.any(np.asarray(data.outcome)[blocks.number < blocks.tested[0]] == 0))
-    return _collect(data, blocks, ScoreMoments(means, variances), likelihoods, ties)
+    pairs = zip(walk.forecasters, stretches, strict=True)
+    likelihoods = [(each.likelihood, part.rows) for each, (part, _) in pairs]
+    return _collect(data, blocks, ScoreMoments(walk.mean, walk.variance), likelihoods, ties)
 
 
-def _parts(data: Dataset, blocks: Blocks, relearn: Every | None) -> Iterator[tuple[Blocks, bool]]:
+def _open_journal(
+    checkpoint: str | os.PathLike | None,
+    forecaster: AbstractForecaster,
+    data: Dataset,
+    stretches: list[tuple[Blocks, bool]],
+) -> Journal:
+    if checkpoint is None:
+        return Journal(None, "")
+    if not is_known(data.chains[0].gap):
+        raise ValueError(
+            "`checkpoint` cannot be written where other processes hold a part of the data; leave "
+            "it out, or walk in one process."
+        )
+    chosen = eqx.filter(forecaster, eqx.is_array_like)
+    mark = fingerprint(chosen, dataclasses.replace(data, index=None), stretches)
+    return Journal(Path(checkpoint), mark)
+
+
+def _follow(
+    forecaster: AbstractForecaster,
+    data: Dataset,
+    stretches: list[tuple[Blocks, bool]],
+    journal: Journal,
+    report: Callable[[int], None],
+) -> Walk:
+    """Predict stretch by stretch, from where the journal left off."""
+    memory = forecaster.begin(data)
+    walk = journal.resume(Walk.begin(forecaster, memory, data.num_observations, len(stretches)))
+    past = sum(len(part.tested) for part, _ in stretches[: int(walk.stretch)])
+    report(past + max(0, int(walk.done)))
+    while (number := int(walk.stretch)) < len(stretches):
+        part, tune = stretches[number]
+        if walk.done < 0:
+            last = walk.forecasters[max(0, number - 1)]
+            walk = walk.tuned(last.tune(data, part, int(part.tested[0])) if tune else last)
+            journal.write(walk)
+        left = part.after(int(walk.done))
+        steps = walk.forecasters[number].forecast(data, left, walk.memory)
+        for predicted in steps if len(left.tested) else ():
+            walk = walk.followed_by(predicted)
+            journal.keep(walk)
+            report(predicted.blocks)
+        walk = walk.at_next_stretch(memory)
+    journal.write(walk)
+    return walk
+
+
+def _stretches(
+    data: Dataset, blocks: Blocks, relearn: Every | None
+) -> Iterator[tuple[Blocks, bool]]:
     """Stretches of blocks that share their parameters, and whether to learn them first."""
     if relearn is None or relearn == "start":
         yield blocks, relearn is not None
@@ -164,7 +220,7 @@ class _Progress:
 
     def __call__(self, blocks: int) -> None:
         self._done += blocks
-        if self._tell is not None:
+        if blocks and self._tell is not None:
             self._tell(self._done, self._total)
 
     def end(self) -> None:

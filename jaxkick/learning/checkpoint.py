@@ -1,18 +1,19 @@
-"""Saving a run after every step, so that a killed one goes on where it was."""
+"""Saving a run as it goes, so that a killed one goes on where it was."""
 
 import hashlib
-import os
-import tempfile
-import zipfile
+import re
 from pathlib import Path
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from jaxkick.storage.archive import read_archive, write_archive
+
 __all__ = ["fingerprint", "load", "save"]
 
-_MARK = "fingerprint"
+_MARK = "run"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def fingerprint(*trees: PyTree) -> str:
@@ -20,9 +21,10 @@ def fingerprint(*trees: PyTree) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for tree in trees:
         leaves, structure = jax.tree.flatten(tree)
-        digest.update(str(structure).encode())
+        # Where a function lies in memory differs from one process to the next.
+        digest.update(_ADDRESS.sub("", str(structure)).encode())
         for leaf in leaves:
-            array = np.ascontiguousarray(np.asarray(leaf))
+            array = np.ascontiguousarray(_as_numbers(leaf))
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(array.tobytes())
     return digest.hexdigest()
@@ -36,19 +38,8 @@ def save(path: Path, mark: str, state: PyTree) -> None:
         mark: the fingerprint of the run.
         state: a tree of arrays.
     """
-    leaves = {
-        f"leaf{number}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(state))
-    }
-    handle, draft = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **{_MARK: np.array(mark)}, **leaves)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    leaves = {_name(number): np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(state))}
+    write_archive(path, {_MARK: mark}, leaves)
 
 
 def load(path: Path, mark: str, like: PyTree) -> PyTree | None:
@@ -63,24 +54,35 @@ def load(path: Path, mark: str, like: PyTree) -> PyTree | None:
         The tree, or `None` if there is no file yet.
 
     Raises:
-        ValueError: if the file is of another run, or is no checkpoint.
+        ValueError: if the file is of another run, or is no checkpoint, or there is no such
+            folder.
     """
     if not path.exists():
+        if not path.parent.is_dir():
+            raise ValueError(f"`checkpoint` is {str(path)!r}, but there is no such folder.")
         return None
-    structure = jax.tree.structure(like)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = str(file[_MARK])
-            leaves = [file[f"leaf{number}"] for number in range(structure.num_leaves)]
-            complete = len(file.files) == structure.num_leaves + 1
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        content, arrays = read_archive(path)
+    except ValueError as error:
         raise ValueError(
             f"`checkpoint` is {str(path)!r}, which is not a checkpoint of this run ({error}); "
             "remove it or name another file."
         ) from error
-    if found != mark or not complete:
+    structure = jax.tree.structure(like)
+    names = [_name(number) for number in range(structure.num_leaves)]
+    if content != {_MARK: mark} or set(arrays) != set(names):
         raise ValueError(
             f"`checkpoint` is {str(path)!r}, which was written by a run with another model, "
-            "data, method or optimiser; remove it or name another file."
+            "data, method or other arguments; remove it or name another file."
         )
-    return jax.tree.unflatten(structure, leaves)
+    return jax.tree.unflatten(structure, [arrays[name] for name in names])
+
+
+def _name(number: int) -> str:
+    return f"leaf{number}"
+
+
+def _as_numbers(leaf: object) -> np.ndarray:
+    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(leaf))
+    return np.asarray(leaf)

@@ -3,14 +3,14 @@
 import io
 import json
 import math
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from jaxkick._files import written_whole
 
 __all__ = ["VERSION", "read_archive", "write_archive"]
 
@@ -32,19 +32,10 @@ def write_archive(path: Path, content: Any, arrays: Mapping[str, np.ndarray]) ->
         arrays: arrays of numbers or booleans by name.
     """
     header = {"format": _FORMAT, "version": VERSION, "content": content}
-    handle, draft = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(_HEADER, json.dumps(header, allow_nan=False))
-                for name, array in arrays.items():
-                    archive.writestr(f"{name}.npy", _to_bytes(array))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    with written_whole(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_HEADER, json.dumps(header, allow_nan=False))
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", _to_bytes(array))
 
 
 def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:

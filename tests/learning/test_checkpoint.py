@@ -81,10 +81,10 @@ def test_more_steps_go_on_from_fewer(tmp_path):
 def test_refuses_the_checkpoint_of_another_run(tmp_path):
     path = tmp_path / "run.npz"
     run(path, max_steps=1)
-    with pytest.raises(ValueError, match="another model, data, method or optimiser"):
+    with pytest.raises(ValueError, match="another model, data, method or other"):
         run(path, max_steps=1, tol=0.5)
     other = measurements(features=6, each=30, seed=1)
-    with pytest.raises(ValueError, match="another model, data, method or optimiser"):
+    with pytest.raises(ValueError, match="another model, data, method or other"):
         jk.learn(START, other, checkpoint=path, **{**ARGUMENTS, "key": jax.random.key(0)})
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(ValueError, match="not a checkpoint of this run"):
@@ -125,5 +125,5 @@ def test_fingerprints_tell_arrays_and_structures_apart():
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, change):
     path = tmp_path / "run.npz"
     run(path, max_steps=1, restarts=0)
-    with pytest.raises(ValueError, match="another model, data, method or optimiser"):
+    with pytest.raises(ValueError, match="another model, data, method or other"):
         run(path, max_steps=1, restarts=0, **change)

@@ -1,0 +1,136 @@
+"""A walk that was killed goes on where it was, to the same answer."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import evaluation as ev
+from jaxkick.evaluation import journal
+
+ROOT = Path(__file__).parents[2]
+RNG = np.random.default_rng(4)
+N = 40
+TIMES = np.datetime64("2022-05-02") + np.sort(RNG.integers(0, 30, N))
+FIRST = RNG.integers(0, 4, N)
+SECOND = (FIRST + RNG.integers(1, 4, N)) % 4
+DATA = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, RNG.choice([-1.0, 1.0], N), row_length=80)
+MODEL = jk.Model(jk.kernels.Matern12(1.0, 0.1), jk.likelihoods.Probit())
+START = "2022-05-14"
+REFIT = ev.Refit(MODEL, learning={"max_steps": 1})
+WEEKLY = {"start": START, "relearn": "week"}
+
+# A pause after every block, so that blocks are written one by one.
+VICTIM = """
+import sys, time
+import tests.conftest
+from jaxkick import evaluation as ev
+from tests.evaluation.test_checkpoint import DATA, REFIT, START
+
+def report(done, total):
+    print(done, flush=True)
+    time.sleep(0.3 if done < 4 else 600)
+
+ev.walk_forward(REFIT, DATA, START, progress=report, checkpoint=sys.argv[1])
+"""
+
+
+class Interrupted(Exception):
+    """Stands for whatever ends a walk."""
+
+
+def same(one, other):
+    for left, right in zip(one.table.values(), other.table.values(), strict=True):
+        np.testing.assert_array_equal(left, right)
+    return True
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "_SELDOM", 0.0)
+    return tmp_path / "walk"
+
+
+def test_a_killed_walk_ends_where_an_undisturbed_one_does(tmp_path):
+    path = tmp_path / "walk"
+    process = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        for line in process.stdout:
+            if line.strip() == "4":
+                break
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    seen = []
+    forecasts = ev.walk_forward(
+        REFIT, DATA, START, progress=lambda done, total: seen.append(done), checkpoint=path
+    )
+    assert seen[0] == 4
+    assert [each.name for each in tmp_path.iterdir()] == ["walk"]
+    undisturbed = ev.walk_forward(REFIT, DATA, START)
+    assert len(np.unique(undisturbed.blocks)) == seen[-1] > 4
+    np.testing.assert_allclose(forecasts.mean, undisturbed.mean, rtol=1e-12)
+    np.testing.assert_allclose(forecasts.probabilities, undisturbed.probabilities, rtol=1e-12)
+
+
+@pytest.mark.parametrize("forecaster", [REFIT, ev.TrueSkill(1.0, 0.1)], ids=["refit", "trueskill"])
+def test_a_walk_that_learns_may_end_after_every_report(forecaster, path):
+    undisturbed = ev.walk_forward(forecaster, DATA, **WEEKLY)
+    seen = [0]
+
+    def interrupt(done, total):
+        if done > seen[-1]:
+            seen.append(done)
+            raise Interrupted
+
+    forecasts = None
+    while forecasts is None and len(seen) < N:
+        with contextlib.suppress(Interrupted):
+            forecasts = ev.walk_forward(
+                forecaster, DATA, **WEEKLY, progress=interrupt, checkpoint=path
+            )
+    assert same(forecasts, undisturbed)
+    assert len(seen) > 3
+
+
+def test_a_walk_that_is_through_gives_its_answer_again(path):
+    first = ev.walk_forward(REFIT, DATA, START, checkpoint=path)
+    before = path.stat().st_mtime_ns
+    seen = []
+    again = ev.walk_forward(
+        REFIT, DATA, START, checkpoint=path, progress=lambda *counts: seen.append(counts)
+    )
+    blocks = len(np.unique(first.blocks))
+    assert seen == [(blocks, blocks)]
+    assert same(again, first)
+    assert path.stat().st_mtime_ns >= before
+
+
+def test_foreign_and_damaged_checkpoints_are_refused(path):
+    elo = ev.Elo(0.2)
+    ev.walk_forward(elo, DATA, START, checkpoint=path)
+    whole = path.read_bytes()
+    others = [
+        (ev.Elo(0.3), DATA, {}),
+        (ev.Elo(0.2, jk.likelihoods.Probit()), DATA, {}),
+        (elo, jk.Dataset.from_pairs(TIMES, FIRST, SECOND), {}),
+        (elo, DATA, {"every": "week"}),
+        (elo, DATA, {"relearn": "start"}),
+    ]
+    for forecaster, data, options in others:
+        with pytest.raises(ValueError, match="written by a run with another model, data"):
+            ev.walk_forward(forecaster, data, START, checkpoint=path, **options)
+    assert path.read_bytes() == whole
+    for broken in (b"", b"text", whole[: len(whole) // 2], whole.replace(b"{'descr'", b"{'dascr'")):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match="`checkpoint` is .*not a checkpoint of this run"):
+            ev.walk_forward(elo, DATA, START, checkpoint=path)
+    with pytest.raises(ValueError, match="but there is no such folder"):
+        ev.walk_forward(elo, DATA, START, checkpoint=path / "nowhere" / "walk")
