@@ -1,5 +1,8 @@
 """Reverse Kullback–Leibler divergence: variational inference with a factorised posterior."""
 
+import functools
+import math
+
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float, Scalar
@@ -25,7 +28,11 @@ class ReverseKL(AbstractMethod):
     With posterior mean μ of an entry, δ₁ and δ₂ the derivatives of the observation's
     expected log-likelihood and x the entry's coefficient:
 
-        τ ← −x² δ₂      ν ← x δ₁ − μ x² δ₂
+        τ ← −x² δ₂      ν ← x δ₁ + μ τ
+
+    Where the curvature changes quickly with the score, as for counts, a full step from afar
+    would overshoot beyond recall. There τ is raised for as long as the entry would move by
+    more than the likelihood's `stride`. Nothing moves at the fixed point, so it stays the same.
 
     Attributes:
         damping: the weight kept on the old sites, from 0 (none) to below 1.
@@ -41,7 +48,8 @@ class ReverseKL(AbstractMethod):
         """One natural-gradient step of length one."""
         entries = add_sites(cavities_of(smoothed), sites)
         _, first, second = self._expectation(problem, problem.to_observations(entries))
-        return problem.update_entries(_natural_gradient, entries, first, second)
+        rule = functools.partial(_natural_gradient, problem.likelihood.stride)
+        return problem.update_entries(rule, tuple(zip(entries, sites, strict=True)), first, second)
 
     def observed(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
@@ -63,13 +71,18 @@ class ReverseKL(AbstractMethod):
 
 
 def _natural_gradient(
-    entry: ScoreMoments,
+    stride: float,
+    entry: tuple[ScoreMoments, Site],
     x: Float[Array, "C R"],
     first: Float[Array, "C R"],
     second: Float[Array, "C R"],
 ) -> Site:
-    curvature = x * x * second
-    return Site(x * first - entry.mean * curvature, -curvature)
+    (mean, _), site = entry
+    pull, precision = x * first, -x * x * second
+    if math.isfinite(stride):
+        unbalanced = pull - (site.precision_mean - site.precision * mean)
+        precision = jnp.maximum(precision, jnp.abs(x * unbalanced) / stride)
+    return Site(pull + mean * precision, precision)
 
 
 def _expected_site(entry: ScoreMoments, site: Site) -> Float[Array, "C R"]:

@@ -5,7 +5,7 @@ one observation and one slot of it, so both ways are gathers and never a scatter
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -111,15 +111,15 @@ class Problem(eqx.Module):
     def update_entries(
         self,
         rule: Callable[..., Site],
-        entries: tuple[ScoreMoments, ...],
+        entries: tuple[Any, ...],
         first: Float[Array, " N"],
         second: Float[Array, " N"],
     ) -> Sites:
         """New sites from a rule and the two derivatives of every observation.
 
         Args:
-            rule: from an entry's moments, coefficient and derivatives to its site.
-            entries: the moments of every entry that the rule reads.
+            rule: from what it reads of an entry, its coefficient and derivatives to its site.
+            entries: what the rule reads of every entry, such as its moments.
             first: the first derivative of every observation.
             second: the second derivative of every observation.
 
@@ -131,9 +131,9 @@ class Problem(eqx.Module):
             (self.only_active(first), self.only_active(second))
         )
 
-        def update(moments: ScoreMoments, x: Array, observations: Array) -> Site:
+        def update(entry: Any, x: Array, observations: Array) -> Site:
             return rule(
-                moments,
+                entry,
                 x,
                 jnp.take(first, observations, mode="clip"),
                 jnp.take(second, observations, mode="clip"),

@@ -12,6 +12,7 @@ Methods work elementwise on arrays that broadcast, in the floating-point type of
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -104,6 +105,11 @@ class AbstractLikelihood(eqx.Module):
             The expectation, its first and its second derivative.
         """
         return expectation_by_quadrature(self, outcome, mean, variance)
+
+    @property
+    def stride(self) -> float:
+        """How far one step of reverse KL may move a score; infinite unless curvature explodes."""
+        return math.inf
 
     def predictive_log_prob(
         self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike

@@ -31,6 +31,8 @@ __all__ = ["Poisson", "Skellam"]
 # and the range of the score over which it does.
 _FALL_RATE = 6.0
 _FALL_SCALE = 0.8
+# A rate grows e-fold for every unit of the score: one step of reverse KL goes no further.
+_STRIDE = 1.0
 
 
 class Poisson(AbstractLikelihood):
@@ -56,6 +58,10 @@ class Poisson(AbstractLikelihood):
         mean, variance, outcome = align(mean, variance, outcome)
         rate = bounded_exp(mean + 0.5 * variance)
         return Derivatives(outcome * mean - rate + self.constant(outcome), outcome - rate, -rate)
+
+    @property
+    def stride(self) -> float:
+        return _STRIDE
 
     def local(self, outcome: Float[Array, "..."]) -> Callable[[Array], Local]:
         def at(score):
@@ -129,6 +135,10 @@ class Skellam(AbstractLikelihood):
         down = rate * bounded_exp(0.5 * variance - mean)
         value = outcome * mean - (up - rate) - (down - rate) + self.constant(outcome)
         return Derivatives(value, outcome - up + down, -up - down)
+
+    @property
+    def stride(self) -> float:
+        return _STRIDE
 
     def local(self, outcome: Float[Array, "..."]) -> Callable[[Array], Local]:
         rate = self._rate(outcome.dtype)
