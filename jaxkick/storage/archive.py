@@ -53,9 +53,10 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_parts(archive, path)
             content = _read_header(archive, path)
             arrays = {
-                info.filename.removesuffix(".npy"): _read_array(archive, info)
+                info.filename.removesuffix(".npy"): _read_array(archive, info, path)
                 for info in archive.infolist()
                 if info.filename != _HEADER
             }
@@ -66,11 +67,24 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     return content, arrays
 
 
+def _check_parts(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse what unfolds, and parts that lie over each other: both could fill any memory."""
+    for info in archive.infolist():
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise ValueError(
+                f"{_part(info, path)} is compressed or encrypted, which jaxkick never does."
+            )
+    claimed, there = sum(info.file_size for info in archive.infolist()), path.stat().st_size
+    if claimed > there:
+        raise ValueError(
+            f"{str(path)!r} claims to hold {claimed:,} bytes, but has {there:,} bytes itself."
+        )
+
+
 def _read_header(archive: zipfile.ZipFile, path: Path) -> Any:
     if _HEADER not in archive.namelist():
         raise ValueError(f"{str(path)!r} is a zip file, but not one of jaxkick.")
     info = archive.getinfo(_HEADER)
-    _check_plain(info)
     if info.file_size > _MAX_HEADER:
         raise ValueError(f"{str(path)!r} has a description of {info.file_size:,} bytes.")
     try:
@@ -82,31 +96,34 @@ def _read_header(archive: zipfile.ZipFile, path: Path) -> Any:
     version = header.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise ValueError(
-            f"{str(path)!r} has the version {version!r} of the format, but this jaxkick reads up "
+            f"{str(path)!r} has the version {str(version)[:20]} of the format, but this jaxkick reads up "
             f"to {VERSION}; update jaxkick."
         )
     return header.get("content")
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> np.ndarray:
     """An array whose header fits its size, so that no more is reserved than there is."""
-    _check_plain(info)
     with archive.open(info) as file:
         try:
             version = np.lib.format.read_magic(file)
             read = {(1, 0): np.lib.format.read_array_header_1_0}[version]
             shape, fortran, dtype = read(file)
-        except (ValueError, KeyError, SyntaxError) as error:
-            raise ValueError(f"{info.filename!r} is not an array ({error}).") from error
+        except (ValueError, KeyError, SyntaxError, TypeError) as error:
+            raise ValueError(f"{_part(info, path)} is not an array ({error}).") from error
         size = math.prod(shape) * dtype.itemsize
-        if dtype.kind not in _KINDS or fortran or file.tell() + size != info.file_size:
-            raise ValueError(f"{info.filename!r} is not an array of numbers of the size it claims.")
+        plain = (
+            dtype.kind in _KINDS and dtype.isnative and not fortran and min(shape, default=0) >= 0
+        )
+        if not plain or file.tell() + size != info.file_size:
+            raise ValueError(
+                f"{_part(info, path)} is not an array of numbers of the size it claims."
+            )
         return np.frombuffer(file.read(), dtype).reshape(shape).copy()
 
 
-def _check_plain(info: zipfile.ZipInfo) -> None:
-    if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        raise ValueError(f"{info.filename!r} is compressed or encrypted, which jaxkick never does.")
+def _part(info: zipfile.ZipInfo, path: Path) -> str:
+    return f"{info.filename[:80]!r} of {str(path)!r}"
 
 
 def _to_bytes(array: np.ndarray) -> bytes:

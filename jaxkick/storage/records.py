@@ -12,6 +12,10 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.encoding import Observations
 from jaxkick.dataset.growth import by_chain, by_slot
 from jaxkick.dataset.names import Groups
+from jaxkick.dataset.recipe import Recipe
+from jaxkick.dataset.times import TimeScale
+from jaxkick.inference.ending import Result
+from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.posterior import Posterior
 from jaxkick.statespace.step import Site
@@ -21,7 +25,8 @@ from jaxkick.stream.stream import Stream
 
 __all__ = ["FileGroups", "pack_posterior", "pack_stream", "posterior_from", "stream_from"]
 
-_PLAIN = ("model", "method", "log_marginal_likelihood", "steps", "distance", "damping", "result")
+_NUMBERS = ("log_marginal_likelihood", "steps", "distance", "damping", "result")
+_PLAIN = ("model", "method", *_NUMBERS)
 _OF_STREAM = ("model", "epoch", "widths", "num_observations", "log_evidence")
 _BY_SLOT = ("precision_mean", "precision", "entry_mean", "entry_variance")
 
@@ -74,6 +79,12 @@ def posterior_from(parts: dict[str, Any], groups: Groups) -> Posterior:
         ValueError: if they do not fit together.
     """
     data = data_from(parts["data"], groups)
+    if any(np.shape(parts[name]) != () for name in _NUMBERS) or int(parts["result"]) not in set(
+        Result
+    ):
+        raise ValueError("the file holds no numbers where those of a fit were expected.")
+    if not isinstance(parts["method"], AbstractMethod):
+        raise ValueError("the file holds no method of inference.")
     slots = np.asarray(data.slots)
     for name in _BY_SLOT:
         if np.shape(parts[name]) != slots.shape:
@@ -141,6 +152,8 @@ def data_from(parts: dict[str, Any], groups: Groups) -> Dataset:
         or features.dtype != np.int32
         or features.min() < -1
         or features.max() >= len(names)
+        or not isinstance(parts["scale"], TimeScale)
+        or not isinstance(parts["recipe"], Recipe | None)
     ):
         raise ValueError("the file holds observations that do not fit together.")
     grouping = parts["grouping"] if groups is None else groups

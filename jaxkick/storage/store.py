@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from jaxkick import kernels, likelihoods
-from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied, resolve
+from jaxkick._parameters import Fixed, Ordered, Positive, Real, Tied
 from jaxkick.dataset.counts import CountGroups
 from jaxkick.dataset.names import Groups
 from jaxkick.dataset.recipe import Recipe
 from jaxkick.dataset.times import TimeScale
 from jaxkick.inference.ep import ExpectationPropagation
 from jaxkick.inference.kl import ReverseKL
-from jaxkick.kernels.base import AbstractKernel
-from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
 from jaxkick.posterior import Posterior
 from jaxkick.storage.archive import read_archive, write_archive
+from jaxkick.storage.checks import check_model
 from jaxkick.storage.records import (
     FileGroups,
     pack_posterior,
@@ -93,31 +92,29 @@ def load(
     content, arrays = read_archive(Path(path))
     decoder = Decoder({**{each.__name__: each for each in classes}, **_KNOWN}, arrays)
     try:
-        thing, body = content["thing"], decoder.decode(content["body"])
-        if thing == "model":
-            return _checked(body)
-        if thing in ("posterior", "stream"):
-            _checked(body["model"])
-            make = posterior_from if thing == "posterior" else stream_from
-            return make(body, groups)
-    except (TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        raise ValueError(
-            f"{str(path)!r} does not hold what it claims ({type(error).__name__}: {error})."
-        ) from error
-    raise ValueError(f"{str(path)!r} holds something unknown: {thing!r}.")
+        restored = _restore(content, decoder, groups)
+        # What cannot say what it is was put together wrongly.
+        repr((restored, restored.data if isinstance(restored, Posterior) else None))
+        return restored
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(f"{str(path)!r} does not hold what it claims: {_worded(error)}") from error
 
 
-def _checked(model: Any) -> Model:
-    """A model whose parts are what they should be."""
-    if not isinstance(model, Model):
-        raise ValueError("the file holds no model where one was expected.")
-    parts = model.kernel.values() if isinstance(model.kernel, dict) else [model.kernel]
-    means = model.mean.values() if isinstance(model.mean, dict) else [model.mean]
-    if not (
-        all(isinstance(part, AbstractKernel) for part in parts)
-        and isinstance(model.likelihood, AbstractLikelihood)
-        and all(isinstance(mean, AbstractParameter | None) for mean in means)
-    ):
-        raise ValueError("the file holds a model whose parts are no kernels or likelihoods.")
-    resolve(model)
-    return model
+def _restore(content: Any, decoder: Decoder, groups: Groups) -> Model | Posterior | Stream:
+    if not isinstance(content, dict) or set(content) != {"thing", "body"}:
+        raise ValueError("the file holds no model, posterior or stream.")
+    thing, body = content["thing"], decoder.decode(content["body"])
+    if thing == "model":
+        return check_model(body)
+    if thing in ("posterior", "stream"):
+        check_model(body["model"])
+        return (posterior_from if thing == "posterior" else stream_from)(body, groups)
+    raise ValueError(f"the file holds something unknown: {str(thing)[:80]!r}.")
+
+
+def _worded(error: Exception) -> str:
+    """An error in words; those that Python words itself are told by their kind."""
+    text = str(error)[:500]
+    if isinstance(error, ValueError) and text.endswith("."):
+        return text
+    return f"its parts do not fit together ({type(error).__name__}: {text.removesuffix('.')})."

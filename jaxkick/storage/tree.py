@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,6 +12,8 @@ import numpy as np
 from jaxkick.kernels.time import FIRST
 
 __all__ = ["Decoder", "Encoder"]
+
+_SHOWN = 300
 
 
 class Encoder:
@@ -90,25 +92,44 @@ class Decoder:
         """
         self._kinds = kinds
         self._arrays = arrays
+        self._place: list[str] = []
 
     def decode(self, node: Any) -> Any:
         """A value from JSON.
 
         Raises:
-            ValueError: if the file holds something unknown.
+            ValueError: if the file holds something unknown; the error says where.
         """
+        try:
+            return self._decode(node)
+        except _WRONG as error:
+            place = "".join(self._place).removeprefix(".")
+            where = f" (at `{_short(place)}`)" if place else ""
+            raise ValueError(f"{_short(str(error)).removesuffix('.')}{where}.") from error
+
+    def _decode(self, node: Any) -> Any:
         if node is None or isinstance(node, (bool, str, float)):
             return node
         if not isinstance(node, dict) or not node:
-            raise ValueError(f"the file holds {node!r} where an object was expected.")
+            raise ValueError(f"the file holds {_short(repr(node))} where an object was expected.")
         tag = next(iter(node))
         reader = getattr(self, f"_read_{tag}", None) if tag in _TAGS else None
         if reader is None:
             raise ValueError(f"the file holds something unknown: {tag!r}.")
-        try:
-            return reader(node)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"the file holds a {tag} that makes no sense ({error}).") from error
+        return reader(node)
+
+    def _inside(self, part: str, node: Any) -> Any:
+        """A part of an object; its place is kept where an error is raised inside."""
+        self._place.append(part)
+        value = self._decode(node)
+        self._place.pop()
+        return value
+
+    def _items(self, nodes: Any) -> Iterator[Any]:
+        if not isinstance(nodes, list):
+            raise ValueError(f"the file holds {_short(repr(nodes))} where a list was expected.")
+        for number, node in enumerate(nodes):
+            yield self._inside(f"[{number}]", node)
 
     def _read_first(self, node: dict) -> Any:
         return FIRST
@@ -120,13 +141,19 @@ class Decoder:
         return float(node["float"])
 
     def _read_tuple(self, node: dict) -> tuple:
-        return tuple(map(self.decode, node["tuple"]))
+        return tuple(self._items(node["tuple"]))
 
     def _read_list(self, node: dict) -> list:
-        return list(map(self.decode, node["list"]))
+        return list(self._items(node["list"]))
 
     def _read_dict(self, node: dict) -> dict:
-        return {self.decode(key): self.decode(item) for key, item in node["dict"]}
+        made = {}
+        for pair in node["dict"]:
+            if not isinstance(pair, list) or len(pair) != 2:
+                raise ValueError(f"the file holds {_short(repr(pair))} where a pair was expected.")
+            key = self._inside(".keys", pair[0])
+            made[key] = self._inside(f"[{key!r}]", pair[1])
+        return made
 
     def _read_array(self, node: dict) -> Any:
         if node["array"] not in self._arrays:
@@ -148,11 +175,25 @@ class Decoder:
                 f"the file holds a `{name}` with the fields {', '.join(fields)}, but here it has "
                 f"{', '.join(names or ())}; it was written by another version."
             )
-        values = {field: self.decode(fields[field]) for field in names}
+        values = {field: self._inside(f".{field}", fields[field]) for field in names}
         return _make(kind, values)
 
 
+_WRONG = (
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 _TAGS = {"first", "int", "float", "tuple", "list", "dict", "array", "kind"}
+
+
+def _short(text: str) -> str:
+    """A text of a file that may be of any length."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def as_device_array(array: np.ndarray) -> jax.Array:

@@ -130,7 +130,7 @@ def test_foreign_and_damaged_checkpoints_are_refused(path):
     assert path.read_bytes() == whole
     for broken in (b"", b"text", whole[: len(whole) // 2], whole.replace(b"{'descr'", b"{'dascr'")):
         path.write_bytes(broken)
-        with pytest.raises(ValueError, match="`checkpoint` is .*not a checkpoint of this run"):
+        with pytest.raises(ValueError, match=r"`checkpoint` is .*not a checkpoint of this run"):
             ev.walk_forward(elo, DATA, START, checkpoint=path)
     with pytest.raises(ValueError, match="but there is no such folder"):
         ev.walk_forward(elo, DATA, START, checkpoint=path / "nowhere" / "walk")
