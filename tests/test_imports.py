@@ -30,6 +30,7 @@ LAYERS = [
     ["learning"],
     ["plotting"],
     ["evaluation"],
+    ["report"],
     ["compat"],
     ["__init__", "__main__"],
 ]
