@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxkick.dataset.counts import attack_of, defence_of
+from jaxkick.dataset.directory import Directory
 from jaxkick.dataset.home import HOME
-from jaxkick.dataset.index import Index
 from jaxkick.dataset.names import DEFAULT_GROUP
 
 __all__ = ["Competitors", "choose_competitors"]
@@ -32,26 +32,25 @@ class Competitors(NamedTuple):
 
 
 def choose_competitors(
-    index: Index,
+    directory: Directory,
     time: Any,
     names: Sequence[Hashable] | None,
     group: str | None,
     min_matches: int,
     active_within: float | None,
 ) -> Competitors:
-    """Read whom a leaderboard is to compare; see `Posterior.leaderboard`.
+    """Read whom a leaderboard is to compare; see `AbstractRatings.leaderboard`.
 
     Raises:
         ValueError: if a name or group is unknown, or nobody is left.
     """
-    number = float(index.times.max()) if time is None else float(index.to_time(time))
-    by_counts = group is None and index.recipe is not None and index.recipe.counts is not None
+    number = directory.latest if time is None else float(directory.to_time(time, "time"))
+    recipe = directory.recipe
+    by_counts = group is None and recipe is not None and recipe.counts is not None
     if names is None:
-        names = _all_names(index, "attack" if by_counts else group)
+        names = _all_names(directory, "attack" if by_counts else group)
     features = [_features_of(name, by_counts) for name in names]
-    played = [_played(index, each, number) for each in features]
-    matches = np.array([len(times) for times in played])
-    last = np.array([times.max(initial=-np.inf) for times in played])
+    matches, last = _played(directory, features, number)
     since = -np.inf if active_within is None else number - active_within
     kept = np.flatnonzero((matches >= max(min_matches, 1)) & (last >= since))
     if not kept.size:
@@ -63,25 +62,23 @@ def choose_competitors(
     return Competitors(
         [labels[place] for place in kept],
         [features[place] for place in kept],
-        index.scale.to_user(number)[()],
+        directory.scale.to_user(number)[()],
         matches[kept],
-        index.scale.to_user(last[kept]),
+        directory.scale.to_user(last[kept]),
     )
 
 
-def _all_names(index: Index, group: str | None) -> list[Hashable]:
+def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
     """All features of a group; without one, those that are no covariates."""
     others: set[Hashable] = set()
     if group is None:
-        group = index.groups[0] if len(index.groups) == 1 else DEFAULT_GROUP
-        if index.recipe is not None:
-            others = {HOME, *(name for name, _ in index.recipe.covariates)}
-    if group not in index.groups:
-        known = ", ".join(map(repr, index.groups))
+        group = directory.groups[0] if len(directory.groups) == 1 else DEFAULT_GROUP
+        if directory.recipe is not None:
+            others = {HOME, *(name for name, _ in directory.recipe.covariates)}
+    if group not in directory.groups:
+        known = ", ".join(map(repr, directory.groups))
         raise ValueError(f"`group` is {group!r}, but must be one of {known}, or pass `names`.")
-    members = np.flatnonzero(index.feature_group == index.groups.index(group))
-    names = [index.names[member] for member in members if index.counts[member]]
-    return [name for name in names if name not in others]
+    return [name for name in directory.members(group) if name not in others]
 
 
 def _features_of(name: Hashable, by_counts: bool) -> dict[Hashable, float]:
@@ -96,13 +93,18 @@ def _label_of(name: Hashable, by_counts: bool) -> Hashable:
     return str(name).removesuffix(" attack") if by_counts else name
 
 
-def _played(index: Index, features: dict[Hashable, float], until: float) -> np.ndarray:
-    """The times of the matches of a competitor."""
-    name = next(iter(features))
-    times = index.entries(name).times
-    if not len(times):
-        raise ValueError(
-            f"`names` has {name!r}, which takes part in no observation; look for its name in "
-            "`data.names`."
-        )
-    return times[times <= until]
+def _played(
+    directory: Directory, features: Sequence[dict[Hashable, float]], until: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many matches competitors have had until a time, and when the last was."""
+    known = set(directory.names)
+    played = []
+    for each in features:
+        name = next(iter(each))
+        if name not in known:
+            raise ValueError(
+                f"`names` has {name!r}, which takes part in no observation; look for its name in "
+                "`data.names`."
+            )
+        played.append(directory.played(name, until))
+    return np.array([each.matches for each in played]), np.array([each.last for each in played])

@@ -10,10 +10,11 @@ from jaxkick._parameters import resolve
 from jaxkick.counts import CountsPrediction
 from jaxkick.dataset.columns import to_floats, to_list
 from jaxkick.dataset.counts import LEVEL, attack_of, defence_of
-from jaxkick.dataset.features import Lineup
+from jaxkick.dataset.directory import Directory
+from jaxkick.dataset.features import Lineup, compact, read_side
 from jaxkick.dataset.frames import read_frame
-from jaxkick.dataset.home import HOME
-from jaxkick.dataset.index import Index
+from jaxkick.dataset.home import HOME, check_sides
+from jaxkick.dataset.names import Vocabulary
 from jaxkick.dataset.query import Query, read_query
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.model import Model
@@ -37,7 +38,7 @@ class Match(NamedTuple):
 
 
 def read_match(
-    index: Index,
+    directory: Directory,
     first: Any,
     second: Any,
     covariates: Mapping[Hashable, ArrayLike] | None,
@@ -46,31 +47,32 @@ def read_match(
     """Matches by name.
 
     Args:
-        index: the data's index.
+        directory: names, groups and times.
         first: the first side.
         second: the second side.
         covariates: coefficients of further features by name.
         home: who is at home: +1 the first side, -1 the second, 0 nobody.
 
     Raises:
-        ValueError: if the data has no home advantage and `home` is given.
+        ValueError: if `home` is no side, or the data has no home advantage.
     """
     extra = dict(covariates or {})
     if home is not None:
-        if HOME not in index.names:
+        if HOME not in directory.names:
             raise ValueError(
                 "`home` says who is at home, but the data has no home advantage; build it with "
                 "`Dataset.from_frame(..., home=...)`, or leave `home` out."
             )
-        extra[HOME] = np.asarray(home, np.float64)[()]
+        sides = np.asarray(home, np.float64)
+        extra[HOME] = check_sides(np.atleast_1d(sides), "home").reshape(sides.shape)[()]
     return Match(first, second, extra)
 
 
-def read_matches(index: Index, frame: Any) -> tuple[Match, Any]:
+def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
     """Matches of a table with the columns of the one that the data was made of.
 
     Args:
-        index: the data's index.
+        directory: names, groups and times.
         frame: the table.
 
     Returns:
@@ -79,14 +81,15 @@ def read_matches(index: Index, frame: Any) -> tuple[Match, Any]:
     Raises:
         ValueError: if the data was not made of a table, or this one lacks a column.
     """
-    if index.recipe is None:
+    if directory.recipe is None:
         raise ValueError(
             "the data was not made of a table by `Dataset.from_frame`, so that it is not known "
             "what the columns mean; use `predict(first, second, time)`."
         )
-    columns = read_frame(frame, index.recipe, with_outcome=False)
+    columns = read_frame(frame, directory.recipe, with_outcome=False)
     num_rows = len(columns.times)
-    first, second = (_side_cells(side, num_rows) for side in (columns.first, columns.second))
+    first = _side_cells(columns.first, "first", num_rows)
+    second = _side_cells(columns.second, "second", num_rows)
     covariates = {
         name: to_floats(values, f"covariates[{name!r}]", num_rows)
         for name, values in columns.covariates.items()
@@ -95,14 +98,18 @@ def read_matches(index: Index, frame: Any) -> tuple[Match, Any]:
 
 
 def predict_match(
-    score: Callable[[Query], ScoreMoments], model: Model, index: Index, match: Match, time: Any
+    score: Callable[[Query], ScoreMoments],
+    model: Model,
+    directory: Directory,
+    match: Match,
+    time: Any,
 ) -> Prediction | CountsPrediction:
     """Outcomes of matches.
 
     Args:
         score: answers queries of scores.
         model: the fitted model.
-        index: the data's index.
+        directory: names, groups and times.
         match: the matches.
         time: one time for all or one for each.
 
@@ -113,14 +120,14 @@ def predict_match(
     def ask(
         sides: dict[str, tuple[Any, float]], covariates: Mapping[Hashable, Any]
     ) -> ScoreMoments:
-        return score(read_query(index, time, sides, covariates))
+        return score(read_query(directory, time, sides, covariates))
 
     def predict(moments: ScoreMoments) -> Prediction:
         likelihood = resolve(model.likelihood, moments.mean.dtype)
-        return Prediction(moments.mean, moments.variance, likelihood, index.library)
+        return Prediction(moments.mean, moments.variance, likelihood, directory.library)
 
     first, second, favour = match
-    if index.recipe is None or index.recipe.counts is None:
+    if directory.recipe is None or directory.recipe.counts is None:
         return predict(ask({"first": (first, 1.0), "second": (second, -1.0)}, favour))
     own = {"first": (attack_of(first), 1.0), "second": (defence_of(second), -1.0)}
     other = {"other": (attack_of(second), 1.0), "own": (defence_of(first), -1.0)}
@@ -130,20 +137,17 @@ def predict_match(
     # Features that both share have their coefficients added: twice the covariance more.
     both = ask({**own, **other}, {LEVEL: 2.0})
     covariance = 0.5 * (both.variance - one.variance - two.variance)
-    return CountsPrediction(predict(one), predict(two), covariance, index.library)
+    return CountsPrediction(predict(one), predict(two), covariance, directory.library)
 
 
-def _side_cells(side: Any, num_rows: int) -> list:
+def _side_cells(side: Any, argument: str, num_rows: int) -> list:
     """One name, list or mapping for each match."""
     if not isinstance(side, Lineup):
         return to_list(side)
-    names = [to_list(column) for column in side.names]
-    parts = [to_floats(part, "first", num_rows) for part in side.coefficients]
+    vocabulary = Vocabulary()
+    block = compact(read_side(side, 1.0, vocabulary, argument, num_rows))
+    names = vocabulary.names()
     return [
-        {
-            column[row]: part[row]
-            for column, part in zip(names, parts, strict=True)
-            if column[row] is not None and column[row] == column[row]
-        }
-        for row in range(num_rows)
+        {names[code]: part for code, part in zip(codes, parts, strict=True) if code >= 0}
+        for codes, parts in zip(*map(np.ndarray.tolist, block), strict=True)
     ]

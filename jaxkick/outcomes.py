@@ -1,17 +1,20 @@
 """What a score says of outcomes: distributions of numbers, and win, tie or loss from them."""
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr
 from jaxtyping import ArrayLike
 
+from jaxkick._numerics import Anchor, bounded_exp, gaussian_mean, skellam_cdf
 from jaxkick._parameters import resolve
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.count import Skellam
 from jaxkick.likelihoods.gaussian import Gaussian
 
 __all__ = [
@@ -19,10 +22,13 @@ __all__ = [
     "distribute",
     "expected_score",
     "has_results",
+    "has_sign_chances",
+    "level_chances",
     "outcome_chances",
     "outcome_columns",
     "quantile",
     "result_chances",
+    "sign_chances",
 ]
 
 _TAIL = 1e-6
@@ -90,7 +96,7 @@ def result_chances(
             f"{type(likelihood).__name__} has no win, tie and loss: its outcomes are "
             f"{likelihood.domain}."
         )
-    if likelihood.levels or isinstance(likelihood, Gaussian):
+    if likelihood.levels or has_sign_chances(likelihood):
         return _closed_chances(likelihood, mean, variance)
     return _signs_of(distribute(likelihood, mean, variance))
 
@@ -143,9 +149,73 @@ def _closed_chances(
             for level in (-1.0, 0.0, 1.0)
         ]
         return jnp.stack(columns, axis=-1)
-    deviation = jnp.sqrt(likelihood.predictive_variance(mean, variance))
-    win = jax.scipy.special.ndtr(mean / deviation)
-    return jnp.stack([1.0 - win, jnp.zeros_like(win), win], axis=-1)
+    if not isinstance(likelihood, Gaussian):
+        return sign_chances(likelihood, mean, variance, ties=True)
+    loss, win = jnp.moveaxis(sign_chances(likelihood, mean, variance, ties=False), -1, 0)
+    return jnp.stack([loss, jnp.zeros_like(win), win], axis=-1)
+
+
+@singledispatch
+def sign_chances(
+    likelihood: AbstractLikelihood,
+    mean: Float[Array, "..."],
+    variance: Float[Array, "..."],
+    ties: bool,
+) -> Float[Array, "... signs"]:
+    """The probabilities that a difference of points is below zero, zero and above.
+
+    Points are whole numbers, so that a difference of a continuous likelihood is a tie within
+    half a point of zero. Without ties their probability goes to both sides in proportion.
+
+    Args:
+        likelihood: how a difference follows from the score; of other kinds none is returned.
+        mean: mean of the score.
+        variance: variance of the score.
+        ties: whether a difference may be zero.
+    """
+    return jnp.zeros((*mean.shape, 0), mean.dtype)
+
+
+@sign_chances.register
+def _(likelihood: Gaussian, mean: Array, variance: Array, ties: bool) -> Float[Array, "... signs"]:
+    scale = 1.0 / jnp.sqrt(likelihood.predictive_variance(mean, variance))
+    if not ties:
+        return jnp.stack([ndtr(-mean * scale), ndtr(mean * scale)], axis=-1)
+    loss, win = ndtr((-0.5 - mean) * scale), ndtr((mean - 0.5) * scale)
+    return jnp.stack([loss, 1.0 - loss - win, win], axis=-1)
+
+
+@sign_chances.register
+def _(likelihood: Skellam, mean: Array, variance: Array, ties: bool) -> Float[Array, "... signs"]:
+    rate = bounded_exp(likelihood.base_rate.value.astype(mean.dtype))
+
+    def below(count: float) -> Array:
+        anchor = Anchor(jnp.zeros_like(mean), jnp.full_like(mean, 0.8))
+        place = jnp.full_like(mean, count)
+        return gaussian_mean(
+            lambda f: skellam_cdf(place, rate * bounded_exp(f), rate * bounded_exp(-f)),
+            anchor,
+            mean,
+            variance,
+        )
+
+    loss, win = below(-1.0), 1.0 - below(0.0)
+    if not ties:
+        return jnp.stack([loss, win], axis=-1) / (loss + win)[..., None]
+    return jnp.stack([loss, 1.0 - loss - win, win], axis=-1)
+
+
+def has_sign_chances(likelihood: AbstractLikelihood) -> bool:
+    """Whether `sign_chances` knows the likelihood."""
+    return sign_chances.dispatch(type(likelihood)) is not sign_chances.dispatch(object)
+
+
+@eqx.filter_jit
+def level_chances(
+    likelihood: AbstractLikelihood, mean: Float[Array, "..."], variance: Float[Array, "..."]
+) -> Float[Array, "... L"]:
+    """The probability of every level, compiled."""
+    return likelihood.probabilities(mean, variance)
 
 
 @eqx.filter_jit

@@ -1,6 +1,6 @@
 """Scores and outcomes at any time, from what the smoother kept."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,15 +10,21 @@ from jaxtyping import ArrayLike
 
 from jaxkick._parameters import resolve
 from jaxkick._smallmat import dot
-from jaxkick._typing import Array, Float
+from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
+from jaxkick.dataset.location import Location
 from jaxkick.dataset.query import Query
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.time import Epoch
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
-from jaxkick.outcomes import Distribution, distribute, outcome_columns, result_chances
+from jaxkick.outcomes import (
+    Distribution,
+    distribute,
+    level_chances,
+    outcome_columns,
+    result_chances,
+)
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.interpolation import Queries, interpolate
 from jaxkick.statespace.smoother import States
@@ -46,7 +52,7 @@ class Prediction(eqx.Module):
     @property
     def probabilities(self) -> Float[Array, "... L"]:
         """The probability of every outcome, in the order of `likelihood.levels`."""
-        return self.likelihood.probabilities(self.mean, self.variance)
+        return level_chances(self.likelihood, self.mean, self.variance)
 
     def log_prob(self, outcome: ArrayLike) -> Float[Array, "..."]:
         """The logarithm of the probability (or density) of an outcome of every query."""
@@ -116,73 +122,100 @@ def predict_scores(
     Returns:
         Means and variances in the shape of the query.
     """
-    dtype = data.coefficients.dtype
-    means = jnp.zeros(query.features.shape, dtype)
-    variances = jnp.zeros(query.features.shape, dtype)
     chains = {chain.group: place for place, chain in enumerate(data.chains)}
     times = np.broadcast_to(query.times[:, None], query.features.shape)
+    parts, sources, begin = [], np.full(query.features.shape, -1, np.int32), 0
     for group in sorted(set(query.groups.ravel()) - {""}):
         rows, slots = np.nonzero(query.groups == group)
-        kernel = model.kernel_of(group)
-        location = data.locate(query.features[rows, slots], times[rows, slots])
-        queries = Queries(
-            location.left,
-            location.right,
-            location.left_gap,
-            location.right_gap,
-            location.offset,
-            location.age,
+        features = query.features[rows, slots]
+        location = data.locate(features, times[rows, slots])
+        place = chains.get(group)
+        base = 0 if place is None else int(data.index.bases[place])
+        part = _Part(
+            group,
+            pad_to_power(features.astype(np.int32)),
+            jax.tree.map(pad_to_power, _queries_of(location, base)),
+            None if place is None else (data.chains[place], states[place]),
         )
-        if group in chains:
-            place = chains[group]
-            queries = _within_chain(queries, int(data.index.bases[place]))
-            moments = _answer(kernel, data.epoch, data.chains[place], states[place], _pad(queries))
-        else:
-            moments = _answer_from_prior(kernel, data.epoch, _pad(queries))
-        mean, variance = (part[: len(rows)] for part in moments)
-        if model.mean is not None:
-            mean = mean + model.mean_of(group, query.features[rows, slots], dtype)
-        means = means.at[rows, slots].set(mean)
-        variances = variances.at[rows, slots].set(variance)
-    x = jnp.asarray(query.coefficients, dtype)
-    return ScoreMoments(
-        jnp.sum(x * means, axis=1).reshape(query.shape),
-        jnp.sum(x * x * variances, axis=1).reshape(query.shape),
+        parts.append(part)
+        sources[rows, slots] = begin + np.arange(len(rows))
+        begin += len(part.features)
+    coefficients = query.coefficients.astype(data.coefficients.dtype)
+    moments = _combine(
+        model, data.epoch, tuple(parts), pad_to_power(sources), pad_to_power(coefficients)
+    )
+    return ScoreMoments(*(part[: len(sources)].reshape(query.shape) for part in moments))
+
+
+class _Part(NamedTuple):
+    """What is asked of the features of one group.
+
+    Attributes:
+        group: the name of the group.
+        features: the number of each feature; -1 for one that the data lacks.
+        queries: where its time falls.
+        known: the chain of the group and what the smoother kept; `None` if it has no entries.
+    """
+
+    group: str
+    features: Int[Array, " Q"]
+    queries: Queries
+    known: tuple[Chain, States] | None
+
+
+def pad_to_power(array: np.ndarray) -> np.ndarray:
+    """Rows in a number that is a power of two, so that few programs are compiled."""
+    room = (1 << max(len(array) - 1, 0).bit_length()) - len(array)
+    padding = array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
+    return np.concatenate([array, np.repeat(padding, room, axis=0)]) if room else array
+
+
+def _queries_of(location: Location, base: int) -> Queries:
+    """A location with positions counted from the begin of the chain."""
+
+    def within(positions: np.ndarray) -> np.ndarray:
+        return np.where(positions >= 0, positions - base, -1).astype(np.int32)
+
+    return Queries(
+        within(location.left),
+        within(location.right),
+        location.left_gap,
+        location.right_gap,
+        location.offset,
+        location.age,
     )
 
 
-def _within_chain(queries: Queries, base: int) -> Queries:
-    """Positions counted from the begin of the chain instead of that of all chains."""
-    return queries._replace(
-        left=np.where(queries.left >= 0, queries.left - base, -1).astype(np.int32),
-        right=np.where(queries.right >= 0, queries.right - base, -1).astype(np.int32),
-    )
-
-
-def _pad(queries: Queries) -> Queries:
-    """Queries in numbers that are powers of two, so that few programs are compiled."""
-    count = len(queries.left)
-    room = max(1, 1 << (count - 1).bit_length()) - count
-    return jax.tree.map(lambda part: np.concatenate([part, np.repeat(part[-1:], room)]), queries)
-
-
 @eqx.filter_jit
-def _answer(
-    kernel: AbstractKernel, epoch: Epoch, chain: Chain, states: States, queries: Queries
-) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
-    step = StepModel(resolve(kernel, epoch.coarse.dtype), epoch)
-    return interpolate(step, chain, states, jax.tree.map(jnp.asarray, queries))
+def _combine(
+    model: Model,
+    epoch: Epoch,
+    parts: tuple[_Part, ...],
+    sources: Int[Array, "Q P"],
+    coefficients: Float[Array, "Q P"],
+) -> ScoreMoments:
+    """The scores of all parts, picked and added up for every combination."""
+    x = jnp.asarray(coefficients)
+    nothing = jnp.zeros(1, x.dtype)
+    means, variances = [], []
+    for part in parts:
+        step = StepModel(resolve(model.kernel_of(part.group), x.dtype), epoch)
+        mean, variance = _answer(step, part)
+        means.append(mean + model.mean_of(part.group, part.features, x.dtype))
+        variances.append(variance)
+    # Empty slots have the source -1, the last place.
+    mean, variance = (jnp.concatenate([*each, nothing])[sources] for each in (means, variances))
+    return ScoreMoments(jnp.sum(x * mean, axis=1), jnp.sum(x * x * variance, axis=1))
 
 
-@eqx.filter_jit
-def _answer_from_prior(
-    kernel: AbstractKernel, epoch: Epoch, queries: Queries
-) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
-    """Features of a group that no observation has."""
-    step = StepModel(resolve(kernel, epoch.coarse.dtype), epoch)
+def _answer(step: StepModel, part: _Part) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
+    """Scores around a mean of zero, those of the prior in a group without entries."""
+    queries = jax.tree.map(jnp.asarray, part.queries)
+    if part.known is not None:
+        return interpolate(step, *part.known, queries)
 
-    def variance(offset, age):
+    def variance(offset: Scalar, age: Scalar) -> Scalar:
         return dot(step.h, step.prior_cov_at(offset, age) @ step.h)
 
-    variances = jax.vmap(variance)(jnp.asarray(queries.offset), jnp.asarray(queries.age))
+    variances = jax.vmap(variance)(queries.offset, queries.age)
     return jnp.zeros_like(variances), variances

@@ -1,6 +1,6 @@
 """New matches for a posterior: what is known stays, and the compiled program too."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -20,6 +20,8 @@ from jaxkick.model import Model
 from jaxkick.statespace.step import Site
 
 __all__ = ["Roomy", "extend_means", "grow", "settle"]
+
+_Pair = TypeVar("_Pair", Site, ScoreMoments)
 
 
 class Roomy(NamedTuple):
@@ -56,6 +58,8 @@ def grow(data: Dataset, sites: Sites, room: Room | None, new: Assembled) -> tupl
     counts = count_entries(joined.observations)
     room = find_room(len(features), features.shape[1], counts, room)
     roomy = Dataset.from_assembled(joined, dtype, None, room)
+    if data.mesh is not None:
+        whole, roomy = whole.shard(data.mesh), roomy.shard(data.mesh)
     slots = np.asarray(roomy.slots)[: data.num_observations, : data.slots.shape[1]]
     start = _carry(sites, np.asarray(data.slots), slots, roomy)
     active = jnp.arange(room.observations) < whole.num_observations
@@ -67,13 +71,9 @@ def settle(solution: Solution, roomy: Roomy, whole: Dataset) -> Solution:
     count = whole.num_observations
     after = np.asarray(whole.slots)
     before = np.asarray(roomy.data.slots)[:count, : after.shape[1]]
-    entries = [
-        by_chain(by_slot(part, before), after, whole.index.shapes)
-        for part in zip(*solution.entries, strict=True)
-    ]
     return solution._replace(
         sites=_carry(solution.sites, before, after, whole),
-        entries=tuple(ScoreMoments(*chain) for chain in zip(*entries, strict=True)),
+        entries=_carry(solution.entries, before, after, whole),
         observations=ScoreMoments(*(part[:count] for part in solution.observations)),
     )
 
@@ -93,8 +93,13 @@ def extend_means(model: Model, old: Dataset, new: Dataset) -> Model:
     return eqx.tree_at(lambda model: model.mean, model, jax.tree.map(extend, mean))
 
 
-def _carry(sites: Sites, before: np.ndarray, after: np.ndarray, data: Dataset) -> Sites:
-    """Sites of one layout in another, by observation and slot."""
-    shapes = [chain.gap.shape for chain in data.chains]
-    parts = [by_chain(by_slot(part, before), after, shapes) for part in zip(*sites, strict=True)]
-    return tuple(Site(*chain) for chain in zip(*parts, strict=True))
+def _carry(
+    chains: tuple[_Pair, ...], before: np.ndarray, after: np.ndarray, data: Dataset
+) -> tuple[_Pair, ...]:
+    """Pairs of values of one layout in another, by observation and slot."""
+    kind = type(chains[0])
+    parts = [
+        by_chain(by_slot(part, before), after, data.index.shapes, data.mesh)
+        for part in zip(*chains, strict=True)
+    ]
+    return tuple(kind(*chain) for chain in zip(*parts, strict=True))

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
+from jaxkick._sharding import put
 from jaxkick.dataset.assembly import Assembled
 from jaxkick.dataset.encoding import Observations
 from jaxkick.dataset.features import Block, trim
@@ -87,16 +89,27 @@ def by_slot(parts: Sequence[np.ndarray], slots: np.ndarray) -> np.ndarray:
 
 
 def by_chain(
-    values: np.ndarray, slots: np.ndarray, shapes: Sequence[tuple[int, int]]
+    values: np.ndarray,
+    slots: np.ndarray,
+    shapes: Sequence[tuple[int, int]],
+    mesh: Mesh | None = None,
 ) -> tuple[jax.Array, ...]:
-    """Values by observation and slot in the layout of the chains; zero in padding."""
+    """Values by observation and slot in the layout of the chains; zero in padding.
+
+    Args:
+        values: by observation and slot.
+        slots: positions of entries in the chains.
+        shapes: steps and rows of each chain.
+        mesh: the devices that rows are shared out to, if any.
+    """
     sizes = [steps * rows for steps, rows in shapes]
     flat = np.zeros(sum(sizes) + 1, values.dtype)
     flat[slots] = values
     parts = np.split(flat[:-1], np.cumsum(sizes)[:-1])
-    return tuple(
-        jax.device_put(part.reshape(shape)) for part, shape in zip(parts, shapes, strict=True)
-    )
+    arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+    if mesh is None:
+        return tuple(map(jax.device_put, arrays))
+    return tuple(put(array, mesh, 1) for array in arrays)
 
 
 def _join_names(

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxkick.dataset.columns import as_column, is_boolean, is_missing, to_floats, to_list
 
-__all__ = ["HOME", "read_home"]
+__all__ = ["HOME", "check_sides", "read_home"]
 
 HOME = "home"
 """The name of the feature, and of its group."""
@@ -51,12 +51,20 @@ def _read_side_at_home(home: Any, first: Any, second: Any, label: str, num_rows:
         )
     cells = to_list(column)
     if not any(isinstance(cell, str) for cell in cells):
-        return _check_sides(to_floats(column, label, num_rows), label)
+        return check_sides(to_floats(column, label, num_rows), label)
     return _match_names(cells, _names(first), _names(second), label)
 
 
-def _check_sides(values: np.ndarray, label: str) -> np.ndarray:
-    """Refuse numbers that do not name a side, such as goals."""
+def check_sides(values: np.ndarray, label: str) -> np.ndarray:
+    """Numbers that name a side; others, such as goals, are refused.
+
+    Args:
+        values: +1, -1 or 0; NaN where it is not known.
+        label: what the argument is called in errors.
+
+    Raises:
+        ValueError: if there are other numbers.
+    """
     wrong = np.flatnonzero(~np.isin(values, (-1.0, 0.0, 1.0)) & ~np.isnan(values))
     if len(wrong):
         raise ValueError(

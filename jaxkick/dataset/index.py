@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxkick.dataset.directory import Played
 from jaxkick.dataset.names import Groups, group_name
 from jaxkick.dataset.recipe import Recipe
 from jaxkick.dataset.times import TimeScale
@@ -111,11 +112,17 @@ class Index:
         """The number of entries."""
         return len(self.observations)
 
-    def to_time(self, times: Any) -> np.ndarray:
+    @property
+    def latest(self) -> float:
+        """The time of the last observation."""
+        return float(self.times.max())
+
+    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
         """Times in the user's terms as float64 numbers in the data's unit.
 
         Args:
             times: a number or date (also as ISO text), or an array or list of them.
+            argument: name of the user's argument, for the error.
 
         Returns:
             The numbers; without dimensions for one time.
@@ -123,7 +130,7 @@ class Index:
         Raises:
             ValueError: if numbers are given where the data has dates, or the reverse.
         """
-        return self.scale.to_numbers(times)
+        return self.scale.to_numbers(times, argument)
 
     def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
         """The numbers of features by name, as int32; -1 for names that the data lacks."""
@@ -134,6 +141,17 @@ class Index:
     def group_of(self, name: Hashable) -> str:
         """The name of the group of a feature, also of one that the data lacks."""
         return group_name(self.grouping, name)
+
+    def members(self, group: str) -> list[Hashable]:
+        """The names of the features of a group that take part in observations."""
+        chosen = (self.feature_group == self.groups.index(group)) & (self.counts > 0)
+        return [self.names[member] for member in np.flatnonzero(chosen)]
+
+    def played(self, name: Hashable, until: float) -> Played:
+        """How many observations a feature has had until a time, and when the last one was."""
+        times = self.entries(name).times
+        count = int(np.searchsorted(times, until, side="right"))
+        return Played(count, float(times[count - 1]) if count else -np.inf)
 
     def group_ids(self, names: Iterable[Hashable]) -> np.ndarray:
         """The numbers of the groups of names, seen or not; -1 for a group without entries."""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxkick.dataset.directory import Directory
 from jaxkick.dataset.features import Block, compact, join, read_covariate, read_side
-from jaxkick.dataset.index import Index
 from jaxkick.dataset.names import Vocabulary
+from jaxkick.dataset.validation import list_rows
 
 __all__ = ["Query", "read_query"]
 
@@ -31,7 +32,7 @@ class Query(NamedTuple):
 
 
 def read_query(
-    index: Index,
+    directory: Directory,
     times: Any,
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
@@ -39,7 +40,7 @@ def read_query(
     """Combinations of features at times; one of either stands for all of the other.
 
     Args:
-        index: the data's index.
+        directory: names, groups and times.
         times: one time or many, in the user's terms.
         sides: for each argument one name, list of names or mapping to coefficients, or a
             list of them for many combinations, and the sign of their coefficients. A list
@@ -52,7 +53,7 @@ def read_query(
     Raises:
         ValueError: if lengths do not fit, a name is missing or a coefficient is no number.
     """
-    numbers = np.asarray(index.to_time(times))
+    numbers = np.asarray(directory.to_time(times, "time"))
     arguments = {name: values for name, (values, _) in sides.items()}
     arguments |= {f"covariates[{name!r}]": values for name, values in covariates.items()}
     lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
@@ -64,25 +65,42 @@ def read_query(
     for argument, (values, sign) in sides.items():
         many = values if argument in lengths else [values]
         block = read_side(many, sign, vocabulary, argument, len(many))
-        blocks.append(Block(*(np.repeat(part, count // len(many), axis=0) for part in block)))
+        blocks.append(
+            Block(*(np.repeat(part, count // max(len(many), 1), axis=0) for part in block))
+        )
     for name, values in covariates.items():
         label = f"covariates[{name!r}]"
         blocks.append(read_covariate(name, values, vocabulary, label, count))
-    if vocabulary.missing().any():
-        raise ValueError("a name is missing; give every competitor a name.")
-    block = compact(join(blocks))
-    if not np.isfinite(block.coefficients).all():
-        raise ValueError("a coefficient is missing or infinite; coefficients must be numbers.")
+    block = join(blocks)
+    _check(block, vocabulary, bool(lengths))
+    block = compact(block)
     names = vocabulary.names()
     empty = block.features < 0
-    ids = np.append(index.feature_ids(names), -1)
-    groups = np.array([*map(index.group_of, names), ""], dtype=object)
+    ids = np.append(directory.feature_ids(names), -1)
+    groups = np.array([*map(directory.group_of, names), ""], dtype=object)
     return Query(
         shape=(count,) if lengths else (),
         times=np.broadcast_to(numbers, (count,)),
         features=np.where(empty, -1, ids[block.features]),
         groups=np.where(empty, "", groups[block.features]),
         coefficients=block.coefficients,
+    )
+
+
+def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
+    """Refuse names that are missing and coefficients that are no numbers."""
+
+    def refuse(bad: np.ndarray, problem: str, remedy: str) -> None:
+        if bad.any():
+            where = f" in {list_rows(bad.any(axis=1))}" if many else ""
+            raise ValueError(f"{problem}{where}; {remedy}.")
+
+    missing = np.append(vocabulary.missing(), False)
+    refuse(missing[block.features], "a name is missing", "give every competitor a name")
+    refuse(
+        ~np.isfinite(block.coefficients),
+        "a coefficient is missing or infinite",
+        "coefficients, such as who is at home, must be numbers",
     )
 
 
@@ -95,10 +113,10 @@ def _is_many(values: Any) -> bool:
 
 def _common_length(lengths: Mapping[str, int]) -> int:
     """The number of queries; arguments of one element stand for all."""
-    different = sorted({length for length in lengths.values() if length != 1})
-    if len(different) > 1 or 0 in different:
+    different = {length for length in lengths.values() if length != 1}
+    if len(different) > 1:
         found = ", ".join(f"`{argument}` has {length:,}" for argument, length in lengths.items())
         raise ValueError(
             f"the arguments differ in length: {found}; give as many of each, or one for all."
         )
-    return different[0] if different else 1
+    return different.pop() if different else 1

@@ -25,11 +25,8 @@ def shard_dataset(data: "Dataset", mesh: Mesh) -> "Dataset":
             '`jax.make_mesh((jax.device_count(),), ("rows",))`.'
         )
     mesh = _automatic(mesh)
-    num_slots = data.coefficients.shape[1]
-    chains = tuple(
-        _shard_chain(chain, mesh, data.num_observations * num_slots) for chain in data.chains
-    )
-    even = data.num_observations % mesh.size == 0
+    chains = tuple(_shard_chain(chain, mesh, data.slots.size) for chain in data.chains)
+    even = len(data.outcome) % mesh.size == 0
     arrays = {
         name: put(value, mesh, 0 if even else None)
         for name in ("outcome", "coefficients", "weight")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxkick.dataset.directory import Played
 from jaxkick.dataset.names import Groups, group_name
 from jaxkick.dataset.recipe import Recipe
 from jaxkick.dataset.times import TimeScale
@@ -53,9 +54,14 @@ class Roster:
         """The library of the user's table, where there was one."""
         return None if self.recipe is None else self.recipe.library
 
-    def to_time(self, times: Any) -> np.ndarray:
+    @property
+    def latest(self) -> float:
+        """The time of the last match."""
+        return float(self.last.max())
+
+    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
         """Times in the user's terms as float64 numbers."""
-        return self.scale.to_numbers(times)
+        return self.scale.to_numbers(times, argument)
 
     def group_of(self, name: Hashable) -> str:
         """The name of the group of a feature, seen or not."""
@@ -65,6 +71,23 @@ class Roster:
         """The numbers of features by name; -1 for names that were never seen."""
         numbers = self._numbers
         return np.array([numbers.get(name, -1) for name in names], np.int64)
+
+    def members(self, group: str) -> list[Hashable]:
+        """The names of the features of a group."""
+        chosen = np.flatnonzero(self.group == self.groups.index(group))
+        return [self.names[member] for member in chosen]
+
+    def played(self, name: Hashable, until: float) -> Played:
+        """How many matches a feature has had, and when the last was, which must be before."""
+        number = self._numbers.get(name)
+        if number is None:
+            return Played(0, -np.inf)
+        if self.last[number] > until:
+            raise ValueError(
+                f"`time` is before the last match of {name!r}; a stream knows scores only from "
+                "then on."
+            )
+        return Played(int(self.matches[number]), float(self.last[number]))
 
     def sizes(self) -> list[int]:
         """The number of features of each group."""

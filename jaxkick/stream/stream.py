@@ -1,45 +1,40 @@
 """A stream of matches: ratings live, in one pass, with bounded memory."""
 
-from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
 from jaxkick._parameters import AbstractParameter
-from jaxkick.counts import CountsPrediction
 from jaxkick.dataset.assembly import Assembled
 from jaxkick.dataset.dataset import Dataset
-from jaxkick.dataset.names import DEFAULT_GROUP
-from jaxkick.dataset.query import Query, read_query
+from jaxkick.dataset.query import Query
 from jaxkick.dataset.reading import read_alike
 from jaxkick.dataset.validation import OnInvalid
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels.time import Epoch
-from jaxkick.matches import predict_match, read_match, read_matches
 from jaxkick.model import Model
-from jaxkick.prediction import Prediction
-from jaxkick.ranking import Scale, Standing, as_scale, rank
+from jaxkick.posterior.ratings import AbstractRatings
 from jaxkick.statespace.step import Moment
 from jaxkick.stream.batches import make_batch, power_of_two
 from jaxkick.stream.filter import GroupState, carry_scores, empty_state, run_batch
 from jaxkick.stream.roster import Roster
-from jaxkick.tables import extend_table, make_table
 
 __all__ = ["Stream"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stream:
+class Stream(AbstractRatings):
     """Scores after a stream of matches, each of which is seen once.
 
     Every feature is known by its state after its last match, so that memory does not grow
     with matches. Scores are those given the past alone; a match tells nothing of earlier
     times, and the approximation of each outcome is never revised. Where that matters, and
     all matches can be kept, `Posterior.update` is exact to the approximation of `infer`.
+    Questions are those of `Posterior`, about times at or after the last match of whoever is
+    asked for; earlier ones raise a `ValueError`.
 
     A stream does not change: `observe` returns a new one.
 
@@ -105,87 +100,15 @@ class Stream:
             )
         return self._see(new, self._dtype)
 
-    def combination(self, features: Any, time: Any) -> ScoreMoments:
-        """Mean and variance of linear combinations of scores, at or after their last match.
-
-        Args:
-            features: a name, or a mapping from names to coefficients; or a list of them.
-            time: one time in the user's terms, or one for each combination.
-
-        Raises:
-            ValueError: if a time is before the last match of a feature.
-        """
-        query = read_query(self.roster, time, {"features": (features, 1.0)}, {})
-        return self._score_query(query)
-
-    def predict(
-        self,
-        first: Any,
-        second: Any,
-        time: Any,
-        covariates: Mapping[Hashable, ArrayLike] | None = None,
-        home: ArrayLike | None = None,
-    ) -> Prediction | CountsPrediction:
-        """Outcomes of matches yet to come; arguments and answers as in `Posterior.predict`."""
-        match = read_match(self.roster, first, second, covariates, home)
-        return predict_match(self._score_query, self.model, self.roster, match, time)
-
-    def forecast(self, matches: Any) -> Any:
-        """A table of matches with what is to be expected of them, as `Posterior.forecast`."""
-        match, times = read_matches(self.roster, matches)
-        prediction = predict_match(self._score_query, self.model, self.roster, match, times)
-        return extend_table(matches, prediction.columns())
-
-    def leaderboard(
-        self,
-        time: Any = None,
-        *,
-        names: Sequence[Hashable] | None = None,
-        group: str = DEFAULT_GROUP,
-        scale: Scale | tuple[float, float] | str | None = None,
-        interval: float = 0.9,
-        active_within: float | None = None,
-        seed: int = 0,
-        library: str | None = None,
-    ) -> Any:
-        """Competitors by their score, the best first; a table as that of `Posterior.leaderboard`.
-
-        Args:
-            time: the time in the user's terms; that of the last match if `None`.
-            names: whom to compare; if `None` all features of the group.
-            group: that group.
-            scale: how ratings are shown.
-            interval: the probability of the intervals.
-            active_within: leave out whose last match was longer ago, in the data's unit.
-            seed: of the draws that ranks are counted in.
-            library: the library of the table; that of the data if `None`.
-        """
-        roster = self.roster
-        last = roster.last.max()
-        number = float(last if time is None else roster.to_time(time))
-        if names is None:
-            names = [name for name in roster.names if roster.group_of(name) == group]
-        places = roster.feature_ids(names)
-        if not len(places) or places.min() < 0:
-            raise ValueError(
-                f"`names` or `group` ({group!r}) has nobody, or somebody whom the stream has not "
-                "seen; look for names in `stream.roster.names`."
-            )
-        since = -np.inf if active_within is None else number - active_within
-        kept = [place for place in places if roster.last[place] >= since]
-        chosen = [roster.names[place] for place in kept]
-        moments = self.combination(chosen, roster.scale.to_user(number)[()])
-        mean, variance = (np.asarray(part, np.float64) for part in moments)
-        active = roster.scale.to_user(roster.last[kept])
-        standing = Standing(chosen, mean, variance, roster.matches[kept], active)
-        columns = rank(standing, self.model.likelihood, as_scale(scale), interval, seed)
-        return make_table(columns, library or roster.library)
-
     def __repr__(self) -> str:
         return (
             f"Stream({self.num_observations:,} observations of {len(self.roster.names):,} "
             f"features, log-evidence {self.log_evidence:.2f})"
         )
+
+    @property
+    def _directory(self) -> Roster:
+        return self.roster
 
     @property
     def _dtype(self) -> np.dtype:

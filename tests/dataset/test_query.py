@@ -61,8 +61,9 @@ def test_many_times_or_many_sides():
     query = ask(["ann", "bob"], "cat", [DAY, "2024-04-01"])
     assert query.shape == (2,)
     assert query.times[1] > query.times[0]
-    # One of a list stands for all, but the answer is still a list.
+    # One of a list stands for all, but the answer is still a list, also of none.
     assert ask(["ann"], "bob").shape == (1,)
+    assert ask([], "bob").features.shape[0] == 0
 
 
 def test_covariates():
@@ -84,12 +85,13 @@ def test_unseen_features_keep_their_group():
     [
         ({"first": ["ann", "bob"], "second": ["ann"] * 3}, "`first` has 2, `second` has 3"),
         ({"first": ["ann", "bob"], "time": [DAY] * 3}, "`first` has 2, `time` has 3"),
-        ({"first": []}, "`first` has 0"),
-        ({"first": None, "second": "bob"}, "a name is missing"),
+        ({"first": [], "second": ["ann", "bob"]}, "`first` has 0, `second` has 2"),
+        ({"first": None, "second": "bob"}, "a name is missing; give"),
+        ({"first": ["ann", None], "second": "bob"}, "a name is missing in row 1"),
         ({"first": {"ann": "much"}}, "coefficient 'much' for 'ann' in row 0"),
         ({"first": {"ann": np.nan}}, "a coefficient is missing or infinite"),
         ({"first": "ann", "covariates": {"ann": 1.0}}, "also the name of a competitor"),
-        ({"first": "ann", "time": 2024.5}, "numbers, but the times of the data are dates"),
+        ({"first": "ann", "time": 2024.5}, "`time` holds numbers, but the times of"),
         ({"first": "ann", "time": "soon"}, "'soon' in row 0, which is no date"),
     ],
 )
