@@ -8,20 +8,39 @@ The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons w
 Time-Dynamics", KDD 2019.
 """
 
-from jaxkick import datasets, evaluation, kernels, likelihoods, plotting
-from jaxkick._parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied
-from jaxkick.counts import CountsPrediction
-from jaxkick.dataset import Dataset
-from jaxkick.diagnosis import Finding
-from jaxkick.inference import ExpectationPropagation, InferenceError, Result, ReverseKL
-from jaxkick.learning import History, learn, suggest_model
-from jaxkick.model import Model
-from jaxkick.posterior import Posterior, infer, log_marginal_likelihood
-from jaxkick.prediction import Prediction
-from jaxkick.ranking import Scale
-from jaxkick.scores import Scores
-from jaxkick.storage import load, save
-from jaxkick.stream import Stream
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxkick import datasets, evaluation, kernels, likelihoods, plotting
+    from jaxkick._api import (
+        AbstractParameter,
+        CountsPrediction,
+        Dataset,
+        ExpectationPropagation,
+        Finding,
+        Fixed,
+        History,
+        InferenceError,
+        Model,
+        Ordered,
+        Positive,
+        Posterior,
+        Prediction,
+        Real,
+        Result,
+        ReverseKL,
+        Scale,
+        Scores,
+        Stream,
+        Tied,
+        infer,
+        learn,
+        load,
+        log_marginal_likelihood,
+        save,
+        suggest_model,
+    )
 
 __version__ = "0.1.0"
 
@@ -58,3 +77,20 @@ __all__ = [
     "save",
     "suggest_model",
 ]
+
+_MODULES = ("datasets", "evaluation", "kernels", "likelihoods", "plotting")
+
+
+def __getattr__(name: str) -> Any:
+    """Load JAX with the first name that is used: `jaxkick --help` needs none of it."""
+    if name in _MODULES:
+        return import_module(f"jaxkick.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'jaxkick' has no attribute {name!r}")
+    value = getattr(import_module("jaxkick._api"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -32,7 +32,10 @@ LAYERS = [
     ["evaluation"],
     ["report"],
     ["compat"],
-    ["__init__", "__main__"],
+    ["_api"],
+    ["__init__"],
+    ["cli"],
+    ["__main__"],
 ]
 ORDER = {name: place for place, layer in enumerate(LAYERS) for name in layer}
 
@@ -65,7 +68,8 @@ def test_kernels_and_likelihoods_know_nothing_of_each_other():
 
 def test_importing_changes_no_configuration():
     program = (
-        "import jax; before = dict(jax.config.values); import jaxkick; "
-        "assert before == dict(jax.config.values)"
+        "import jax; before = dict(jax.config.values); from jaxkick import *; "
+        "assert before == dict(jax.config.values); "
+        "import sys; assert all(f'jaxkick.{name}' in sys.modules for name in ('_api', 'plotting'))"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,19 @@
+"""The command line: `jaxkick`, and `python -m jaxkick`. It parses and prints; others compute."""
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from jaxkick.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich", "click"):
+            raise
+        sys.exit(
+            f"The command line needs {error.name}, which is not installed; install it with "
+            '`pip install "jaxkick[cli]"`.'
+        )
+    app()
