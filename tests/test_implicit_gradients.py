@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ FIRST = np.array([0, 1, 2, 0, 1, 2, 0, 1])
 SECOND = np.array([1, 2, 0, 2, 0, 1, 1, 2])
 SIGNS = np.array([1, -1, 1, 1, 1, -1, 1, 1.0])
 MARGINS = np.array([0.5, -1.2, 0.3, 2.0, 1.1, -0.2, 0.9, 0.1])
+OUTCOMES = {likelihoods.Logit: SIGNS, likelihoods.Gaussian: MARGINS}
 
 
 class Inputs(eqx.Module):
@@ -39,7 +41,7 @@ def inputs(outcome):
 
 @functools.cache
 def data_of(likelihood):
-    outcome = SIGNS if likelihood is likelihoods.Logit else MARGINS
+    outcome = OUTCOMES[likelihood]
     return jk.Dataset.from_pairs(
         TIMES, FIRST, SECOND, outcome, weight=np.ones(8), row_length=16
     ), inputs(outcome)
@@ -62,29 +64,33 @@ def outputs(numbers, data, likelihood, method):
     ("likelihood", "method"),
     [
         (likelihoods.Logit, jk.ExpectationPropagation()),
+        (likelihoods.Logit, jk.ReverseKL()),
         (likelihoods.Gaussian, jk.ReverseKL()),
     ],
 )
 def test_derivatives_of_everything_in_everything(likelihood, method):
-    """Of a random combination of all outputs, along a random direction of every input."""
+    """Of random combinations of all outputs, along random directions of every input."""
     data, numbers = data_of(likelihood)
     rng, step = np.random.default_rng(1), 1e-4
-    combination = jnp.asarray(rng.normal(size=22))
 
     @jax.jit
     @jax.value_and_grad
-    def combined(numbers):
+    def combined(numbers, combination):
         return combination @ outputs(numbers, data, likelihood, method)
 
-    _, slopes = combined(numbers)
     names = {field.name for field in dataclasses.fields(Inputs)}
     if likelihood is likelihoods.Logit:
         names -= {"noise", "outcome"}
-    for name in sorted(names):
+    for name, _ in itertools.product(sorted(names), range(2)):
+        combination = jnp.asarray(rng.normal(size=22))
         value = getattr(numbers, name)
         direction = jnp.asarray(rng.normal(size=value.shape))
+        _, slopes = combined(numbers, combination)
         up, down = (
-            combined(dataclasses.replace(numbers, **{name: value + sign * step * direction}))[0]
+            combined(
+                dataclasses.replace(numbers, **{name: value + sign * step * direction}),
+                combination,
+            )[0]
             for sign in (1, -1)
         )
         difference = float(up - down) / (2 * step)
