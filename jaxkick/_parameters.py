@@ -7,7 +7,7 @@ pytrees keeps variances positive and cut points ordered without knowing of them.
 
 import abc
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ __all__ = [
     "Positive",
     "Real",
     "Tied",
+    "named",
     "nonnegative",
     "ordered",
     "positive",
@@ -33,7 +34,11 @@ __all__ = [
     "resolve",
 ]
 
+_UNNAMED = "a parameter"
+_INCREASING = "must be a one-dimensional, strictly increasing sequence of finite numbers"
+
 Tree = TypeVar("Tree")
+Converter: TypeAlias = Callable[["ArrayLike | AbstractParameter"], "AbstractParameter"]
 
 
 class AbstractParameter(eqx.Module):
@@ -86,7 +91,7 @@ class Real(AbstractParameter):
         Raises:
             ValueError: if a known value is not finite.
         """
-        _require(value, lambda known: np.isfinite(known), "must be finite")
+        _require(value, np.isfinite, "must be finite")
         self.raw = _as_float(value)
 
     @property
@@ -103,8 +108,12 @@ class Fixed(AbstractParameter):
         """Store `value` as a constant.
 
         Args:
-            value: any number or array.
+            value: any finite number or array.
+
+        Raises:
+            ValueError: if a known value is not finite.
         """
+        _require(value, np.isfinite, "must be finite")
         self.constant = _as_float(value)
 
     @property
@@ -127,11 +136,7 @@ class Ordered(AbstractParameter):
         Raises:
             ValueError: if known values are not strictly increasing.
         """
-        _require(
-            values,
-            lambda known: known.ndim == 1 and known.size > 0 and np.all(np.diff(known) > 0),
-            "must be a one-dimensional, strictly increasing sequence of finite numbers",
-        )
+        _require(values, _increases, _INCREASING)
         array = _as_float(values)
         self.first = array[0]
         self.log_steps = jnp.log(jnp.diff(array))
@@ -196,8 +201,8 @@ class _Resolved(AbstractParameter):
 
 
 def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: numbers become `Positive`, parameters stay."""
-    return _converted(value, Positive)
+    """Field converter: numbers become `Positive`, parameters stay unless they are negative."""
+    return _converted(value, Positive, lambda known: known >= 0, "must not be below zero")
 
 
 def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
@@ -207,25 +212,46 @@ def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
         zero = is_known(number) and bool(np.all(np.asarray(number) == 0))
         return Fixed(number) if zero else Positive(number)
 
-    return _converted(value, constrain)
+    return _converted(value, constrain, lambda known: known >= 0, "must not be below zero")
 
 
 def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Field converter: numbers become `Real`, parameters stay."""
-    return _converted(value, Real)
+    return _converted(value, Real, np.isfinite, "must be finite")
 
 
 def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: sequences become `Ordered`, parameters stay."""
-    return _converted(value, Ordered)
+    """Field converter: sequences become `Ordered`, parameters stay if they increase."""
+    return _converted(value, Ordered, _increases, _INCREASING)
+
+
+def named(name: str, convert: Converter) -> Converter:
+    """A field converter whose errors name the argument."""
+
+    def converter(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+        try:
+            return convert(value)
+        except ValueError as error:
+            raise ValueError(str(error).replace(_UNNAMED, f"`{name}`", 1)) from None
+
+    return converter
 
 
 def _converted(
-    value: ArrayLike | AbstractParameter, constrain: Callable[[ArrayLike], AbstractParameter]
+    value: ArrayLike | AbstractParameter,
+    constrain: Callable[[ArrayLike], AbstractParameter],
+    holds: Callable[[np.ndarray], Any],
+    remedy: str,
 ) -> AbstractParameter:
+    """A number as a parameter; a parameter as it is, if its value is possible here."""
     if isinstance(value, Tied) and isinstance(value.parameter, _Unplaced):
         return Tied(value.name, constrain(value.parameter.raw))
-    return value if isinstance(value, AbstractParameter) else constrain(value)
+    if not isinstance(value, AbstractParameter):
+        return constrain(value)
+    leaves = jax.tree.leaves(value)
+    if leaves and all(map(_is_number, leaves)):
+        _require(value.value, holds, remedy)
+    return value
 
 
 def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
@@ -271,11 +297,20 @@ def _as_float(value: ArrayLike) -> Float[Array, "..."]:
     return array.astype(array.dtype if floating else jnp.result_type(float))
 
 
-def _require(value: ArrayLike, holds, remedy: str) -> None:
+def _require(value: ArrayLike, holds: Callable[[np.ndarray], Any], remedy: str) -> None:
     """Check a value on the host where it is known; traced values pass."""
     if not is_known(value):
         return
-    known = np.asarray(value, dtype=float)
+    try:
+        known = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{_UNNAMED} of {value!r} is not possible here: it must be a number."
+        ) from None
     if not (np.all(np.isfinite(known)) and np.all(holds(known))):
         shown = float(known) if known.ndim == 0 else known.tolist()
-        raise ValueError(f"a parameter of {shown} is not possible here: it {remedy}.")
+        raise ValueError(f"{_UNNAMED} of {shown} is not possible here: it {remedy}.")
+
+
+def _increases(known: np.ndarray) -> bool:
+    return known.ndim == 1 and known.size > 0 and bool(np.all(np.diff(known) > 0))

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from jaxkick._parameters import AbstractParameter
 from jaxkick.dataset.index import Index
+from jaxkick.dataset.times import look_like_dates
 from jaxkick.kernels.base import AbstractKernel
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
@@ -117,6 +118,13 @@ def _typical_gap(index: Index, group: int) -> float:
 
 
 def _unit(index: Index) -> Iterator[Finding]:
+    if not index.scale.dates and look_like_dates(index.times):
+        yield Finding(
+            "unit",
+            f"times are numbers such as {index.times[0]:.0f}, which look like dates; as numbers "
+            "the last day of a month and the first of the next are 70 apart. Pass dates, or texts "
+            "such as '2018-12-25'.",
+        )
     if index.unit is None and float(np.max(np.abs(index.times))) > _SECONDS_OF_YEARS:
         yield Finding(
             "unit",

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import AbstractParameter, real
+from jaxkick._parameters import AbstractParameter, named, real
 from jaxkick._typing import Array, Float, Int
 from jaxkick.describe import describe_kernel, describe_likelihood
 from jaxkick.kernels.base import AbstractKernel
@@ -153,10 +153,10 @@ def _read_mean(
     if mean is None:
         return None
     if not isinstance(mean, Mapping):
-        parameter = real(mean)
+        parameter = named("mean", real)(mean)
         _check_shape("`mean`", parameter, 1, "a number or one for each feature")
         return parameter
-    means = {group: real(value) for group, value in mean.items()}
+    means = {group: named(f"mean[{group!r}]", real)(value) for group, value in mean.items()}
     for group, parameter in means.items():
         _check_shape(f"`mean[{group!r}]`", parameter, 0, "a number")
         if kernels is not None and group not in kernels:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jaxkick as jk
 from jaxkick._parameters import (
     AbstractParameter,
     Fixed,
@@ -62,7 +63,7 @@ def test_converters():
     assert isinstance(real(-1), Real)
     assert isinstance(ordered([1, 2]), Ordered)
     for converter in (positive, nonnegative, real, ordered):
-        parameter = Fixed(1.0)
+        parameter = Fixed([1.0])
         assert converter(parameter) is parameter
 
 
@@ -132,3 +133,34 @@ def test_the_others_refuse():
 def test_traced_values_pass():
     found = jax.jit(lambda value: (Positive(value).value, nonnegative(value).value))(2.0)
     np.testing.assert_allclose(found, [2.0, 2.0], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: jk.kernels.Matern12(-1.0, 1.0), "`variance` of -1.0 is not possible"),
+        (lambda: jk.kernels.Matern12(1.0, "x"), "`lengthscale` of 'x' .* must be a number"),
+        (lambda: jk.kernels.Matern12(jk.Fixed(-1.0), 1.0), "`variance` of -1.0 .* not be below"),
+        (lambda: jk.kernels.Matern12(1.0, jk.Real(-2.0)), "`lengthscale` of -2.0 .* not be below"),
+        (lambda: jk.kernels.Wiener(jk.Tied("a", jk.Fixed(-1.0))), "`variance` of -1.0"),
+        (lambda: jk.kernels.Wiener(jk.Tied("a", -1.0)), "`variance` of -1.0"),
+        (lambda: jk.kernels.PiecewiseConstant(0.0, [1.0]), "`variance` of 0.0"),
+        (lambda: jk.kernels.Cosine(1.0, 1.0, -3.0), "`lengthscale` of -3.0"),
+        (lambda: jk.kernels.StochasticDifferentialEquation([[np.nan]], [1.0], 1.0, [1.0]), "`feed"),
+        (lambda: jk.likelihoods.Gaussian(jk.Fixed(-0.1)), "`variance` of -0.1"),
+        (lambda: jk.likelihoods.OrdinalProbit(margin=-1.0), "`margin` of -1.0"),
+        (lambda: jk.likelihoods.OrdinalLogit(cuts=jk.Fixed([2.0, 1.0])), "`cuts` of .* increasing"),
+        (lambda: jk.likelihoods.Skellam(np.inf), "`base_rate` of inf"),
+        (lambda: jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit(), "x"), "`mean` of 'x'"),
+        (lambda: jk.Fixed(np.nan), "a parameter of nan .* must be finite"),
+    ],
+)
+def test_errors_name_the_argument(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_fixed_zero_and_traced_parameters_pass():
+    assert jk.kernels.Constant(jk.Fixed(0.0)).variance.value == 0.0
+    found = jax.jit(lambda value: jk.kernels.Constant(jk.Fixed(value)).variance.value)(-1.0)
+    assert found == -1.0

@@ -101,12 +101,14 @@ def assemble_arrays(
     coefficients = np.array(coefficients, np.float64)
     _check_shapes(features, coefficients, len(times))
     limit = np.iinfo(np.int32).max if names is None else len(names)
+    outside = (features < -1) | (features >= limit)
     checks.refuse(
-        ((features < -1) | (features >= limit)).any(axis=1),
+        outside.any(axis=1),
         f"`features` is not between -1 and {limit - 1}",
         "number the features from 0 along `names`, with -1 in an empty slot",
     )
-    block = Block(features.astype(np.int32), coefficients)
+    # Rows with such a feature are refused or dropped.
+    block = Block(np.where(outside, -1, features).astype(np.int32), coefficients)
     coefficients[block.features < 0] = 0.0
     _check_coefficients(checks, block, "coefficients")
     num_features = int(block.features.max()) + 1

@@ -1,6 +1,6 @@
 """The user's columns: pandas, polars and pyarrow series, NumPy arrays and lists, alike."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -21,6 +21,9 @@ Column: TypeAlias = nw.Series | np.ndarray | list
 
 _CHUNK = 1 << 17
 _BOOLEANS = (bool, np.bool_)
+# A set has no order.
+_NO_COLUMNS = (str, bytes, Mapping, Set)
+_LARGEST = 1024
 _NUMBERS = (int, float, np.number, np.bool_, type(None))
 
 
@@ -39,6 +42,9 @@ def as_column(values: Any, argument: str) -> Column:
     """
     if isinstance(values, (nw.Series, list)):
         return values
+    if isinstance(values, np.ma.MaskedArray):
+        # What is masked becomes `None`.
+        return values.tolist()
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return series
@@ -46,7 +52,7 @@ def as_column(values: Any, argument: str) -> Column:
         array = np.asarray(values)
         if array.ndim:
             return array
-    elif isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping)):
+    elif isinstance(values, Iterable) and not isinstance(values, _NO_COLUMNS):
         return list(values)
     raise ValueError(
         f"`{argument}` is {values!r}, but must hold one value for each observation, "
@@ -104,7 +110,14 @@ def to_floats(values: Any, argument: str, num_rows: int) -> np.ndarray:
         objects = [None if is_missing(value) else value for value in objects]
         if not _all_numbers(objects):
             _refuse_first_other(objects, argument)
-    return np.array(objects, np.float64)
+    try:
+        return np.array(objects, np.float64)
+    except OverflowError:
+        row = next(row for row, value in enumerate(objects) if _is_too_large(value))
+        raise ValueError(
+            f"`{argument}` holds an integer of {len(f'{objects[row]:x}')} hexadecimal digits in "
+            f"row {row}, which no number can hold; give numbers."
+        ) from None
 
 
 def is_boolean(values: Any) -> bool:
@@ -134,6 +147,10 @@ def is_missing(value: Any) -> bool:
     except ValueError:
         # An array is a value of its own.
         return False
+
+
+def _is_too_large(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > _LARGEST
 
 
 def _all_numbers(objects: list) -> bool:

@@ -45,7 +45,12 @@ def library_of(frame: Any) -> str | None:
     """
     if isinstance(frame, Mapping):
         return None
-    table = nw.from_native(frame, eager_only=True, pass_through=True)
+    try:
+        table = nw.from_native(frame, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            f"`frame` has columns of one name ({' '.join(str(error).split())}); rename them."
+        ) from None
     if not isinstance(table, nw.DataFrame):
         raise ValueError(
             f"`frame` is a {type(frame).__name__}, but must be a table of pandas, polars or "

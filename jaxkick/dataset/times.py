@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick.dataset.columns import Column, as_column, chunks, is_missing, to_floats
 
-__all__ = ["UNITS", "TimeScale", "read_times"]
+__all__ = ["UNITS", "TimeScale", "look_like_dates", "read_times"]
 
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _EPOCH_YEAR = 1970.0
@@ -109,6 +109,13 @@ def read_times(times: Any, unit: str | None, argument: str) -> tuple[np.ndarray,
     return scale._from_dates(raw), scale
 
 
+def look_like_dates(times: np.ndarray) -> bool:
+    """Whether numbers look like dates that were written as integers, such as 20180101."""
+    day, month, year = times % 100, times // 100 % 100, times // 10_000
+    likely = (day >= 1) & (day <= 31) & (month >= 1) & (month <= 12)
+    return bool(np.all(likely & (times % 1 == 0) & (year >= 1500) & (year <= 2500)))
+
+
 def _read_column(column: Column, argument: str) -> np.ndarray:
     """A column as new float64 numbers or as `datetime64[us]`."""
     if isinstance(column, nw.Series):
@@ -130,7 +137,8 @@ def _read_objects(column: Column, argument: str) -> np.ndarray:
     kinds: set[type] = set()
     for _, values in chunks(column):
         kinds |= set(map(type, values))
-    if all(issubclass(kind, (int, float, np.number, type(None))) for kind in kinds):
+    numbers = (int, float, np.number, type(None))
+    if all(issubclass(kind, numbers) and kind is not bool for kind in kinds):
         return to_floats(column, argument, len(column))
     return _read_dates(column, argument)
 
@@ -165,7 +173,8 @@ def _refuse_first_unreadable(values: list, begin: int, argument: str) -> NoRetur
         try:
             _read_date(value)
         except ValueError:
-            problem = "a number among dates" if isinstance(value, (int, float)) else "no date"
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            problem = "a number among dates" if number else "no date"
             raise ValueError(
                 f"`{argument}` is {value!r} in row {row}, which is {problem}; give numbers only, "
                 "or dates only, texts as in ISO 8601: '2018-12-25' or '2018-12-25T20:00'."

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick._parameters import AbstractParameter, nonnegative, positive
+from jaxkick._parameters import AbstractParameter, named, nonnegative, positive
 from jaxkick._smallmat import AbstractMatrix, column, identity, matrix, zeros
 from jaxkick._typing import Array, Bool, Int, Scalar
 from jaxkick.kernels.base import AbstractKernel
@@ -22,7 +22,7 @@ class PiecewiseConstant(AbstractKernel):
     the piece that it begins.
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     boundaries: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, variance: float | AbstractParameter, boundaries: Iterable[float]):
@@ -35,7 +35,7 @@ class PiecewiseConstant(AbstractKernel):
         Raises:
             ValueError: if a boundary is not finite.
         """
-        self.variance = positive(variance)
+        self.variance = named("variance", positive)(variance)
         self.boundaries = tuple(sorted(float(boundary) for boundary in boundaries))
         if not np.all(np.isfinite(self.boundaries)):
             raise ValueError(f"`boundaries` must be finite numbers, not {self.boundaries}.")
@@ -81,9 +81,11 @@ class Wiener(AbstractKernel):
     k(t, u) = variance max(min(t, u) − origin, 0) + origin_variance.
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
-    origin_variance: AbstractParameter = eqx.field(default=0.0, converter=nonnegative)
+    origin_variance: AbstractParameter = eqx.field(
+        default=0.0, converter=named("origin_variance", nonnegative)
+    )
 
     @property
     def state_dim(self) -> int:
@@ -150,7 +152,7 @@ class _AbstractLine(AbstractKernel):
 class Linear(_AbstractLine):
     """A straight line through zero at its origin: k(t, u) = variance (t − origin)(u − origin)."""
 
-    variance: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
@@ -168,8 +170,8 @@ class Affine(_AbstractLine):
     k(t, u) = offset_variance + slope_variance (t − origin)(u − origin).
     """
 
-    offset_variance: AbstractParameter = eqx.field(converter=positive)
-    slope_variance: AbstractParameter = eqx.field(converter=positive)
+    offset_variance: AbstractParameter = eqx.field(converter=named("offset_variance", positive))
+    slope_variance: AbstractParameter = eqx.field(converter=named("slope_variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:

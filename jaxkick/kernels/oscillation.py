@@ -6,7 +6,7 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._parameters import AbstractParameter, positive
+from jaxkick._parameters import AbstractParameter, named, positive
 from jaxkick._smallmat import (
     MAX_UNROLLED,
     AbstractMatrix,
@@ -32,7 +32,7 @@ __all__ = ["Cosine", "Periodic"]
 
 
 def _optional_positive(value: float | AbstractParameter | None) -> AbstractParameter | None:
-    return None if value is None else positive(value)
+    return None if value is None else named("lengthscale", positive)(value)
 
 
 class Cosine(AbstractStationary):
@@ -42,8 +42,8 @@ class Cosine(AbstractStationary):
     exponential if `lengthscale` is `None`.
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
-    period: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
+    period: AbstractParameter = eqx.field(converter=named("period", positive))
     lengthscale: AbstractParameter | None = eqx.field(default=None, converter=_optional_positive)
 
     @property
@@ -94,9 +94,9 @@ class Periodic(AbstractStationary):
     lengthscales from 1, 4e-3 from 0.5, with the default order.
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
-    lengthscale: AbstractParameter = eqx.field(converter=positive)
-    period: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
+    lengthscale: AbstractParameter = eqx.field(converter=named("lengthscale", positive))
+    period: AbstractParameter = eqx.field(converter=named("period", positive))
     order: int = eqx.field(default=6, static=True)
 
     def __check_init__(self):

@@ -1,11 +1,13 @@
 """A kernel given by its stochastic differential equation."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import AbstractParameter, real
+from jaxkick._parameters import AbstractParameter, named, real
 from jaxkick._smallmat import AbstractMatrix, Dense, adapt
 from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Scalar
@@ -64,12 +66,12 @@ class StochasticDifferentialEquation(AbstractKernel):
             ValueError: if shapes do not fit, both covariances are given, or the arrays are
                 known and allow no stationary process.
         """
-        self.feedback = real(feedback)
-        self.noise_effect = real(noise_effect)
-        self.noise_density = real(noise_density)
-        self.measurement_vector = real(measurement_vector)
-        self.state_covariance = None if state_covariance is None else real(state_covariance)
-        self.initial_covariance = None if initial_covariance is None else real(initial_covariance)
+        self.feedback = named("feedback", real)(feedback)
+        self.noise_effect = named("noise_effect", real)(noise_effect)
+        self.noise_density = named("noise_density", real)(noise_density)
+        self.measurement_vector = named("measurement_vector", real)(measurement_vector)
+        self.state_covariance = _optional("state_covariance", state_covariance)
+        self.initial_covariance = _optional("initial_covariance", initial_covariance)
         self.origin = as_origin(origin)
         self._check_shapes()
         self._check_stationary()
@@ -171,3 +173,7 @@ class StochasticDifferentialEquation(AbstractKernel):
                 "`state_covariance` is not stationary: F P + P Fᵀ + L q Lᵀ is not zero; leave it "
                 "out to have it solved for, or pass it as `initial_covariance`."
             )
+
+
+def _optional(name: str, value: Any) -> AbstractParameter | None:
+    return None if value is None else named(name, real)(value)

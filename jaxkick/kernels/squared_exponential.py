@@ -15,7 +15,7 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._parameters import AbstractParameter, positive
+from jaxkick._parameters import AbstractParameter, named, positive
 from jaxkick._smallmat import AbstractMatrix, column, diagonal, lower_toeplitz
 from jaxkick._typing import Scalar
 from jaxkick.kernels._special import FAR, incomplete_gammas
@@ -35,8 +35,8 @@ class SquaredExponential(AbstractStationary):
         error   0.16  0.07  0.04  0.02  8.2e-3  2.5e-3  1.2e-3  2.8e-4  1.0e-4  5.0e-5  1.9e-5  8e-6
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
-    lengthscale: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
+    lengthscale: AbstractParameter = eqx.field(converter=named("lengthscale", positive))
     order: int = eqx.field(default=6, static=True)
 
     def __check_init__(self):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._parameters import AbstractParameter, positive
+from jaxkick._parameters import AbstractParameter, named, positive
 from jaxkick._smallmat import AbstractMatrix, column, identity, matrix, zeros
 from jaxkick._typing import Scalar
 from jaxkick.kernels._special import FAR, incomplete_gammas
@@ -19,7 +19,7 @@ __all__ = ["Constant", "Matern12", "Matern32", "Matern52"]
 class Constant(AbstractStationary):
     """A score that never changes: k(t, u) = variance."""
 
-    variance: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
 
     @property
     def state_dim(self) -> int:
@@ -58,8 +58,8 @@ class _AbstractMatern(AbstractStationary):
     """
 
     smoothness: ClassVar[int]
-    variance: AbstractParameter = eqx.field(converter=positive)
-    lengthscale: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
+    lengthscale: AbstractParameter = eqx.field(converter=named("lengthscale", positive))
 
     @property
     def state_dim(self) -> int:

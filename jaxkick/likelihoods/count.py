@@ -21,7 +21,7 @@ from jaxkick._numerics import (
     log_ive,
     skellam_cdf,
 )
-from jaxkick._parameters import AbstractParameter, real
+from jaxkick._parameters import AbstractParameter, named, real
 from jaxkick._typing import Array, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align
 
@@ -114,7 +114,7 @@ class Skellam(AbstractLikelihood):
         base_rate: logarithm of the geometric mean of the two rates.
     """
 
-    base_rate: AbstractParameter = eqx.field(converter=real)
+    base_rate: AbstractParameter = eqx.field(converter=named("base_rate", real))
 
     @property
     def domain(self) -> str:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import ArrayLike
 
 from jaxkick._numerics import Derivatives
-from jaxkick._parameters import AbstractParameter, positive
+from jaxkick._parameters import AbstractParameter, named, positive
 from jaxkick._typing import Array, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align
 
@@ -22,7 +22,7 @@ class Gaussian(AbstractLikelihood):
         variance: variance of the noise.
     """
 
-    variance: AbstractParameter = eqx.field(converter=positive)
+    variance: AbstractParameter = eqx.field(converter=named("variance", positive))
 
     def log_prob(
         self, outcome: Float[Array, "..."], score: Float[Array, "..."]

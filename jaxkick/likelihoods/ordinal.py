@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._numerics import Anchor, Derivatives, Local, log_interval, logistic
-from jaxkick._parameters import AbstractParameter, ordered, positive
+from jaxkick._parameters import AbstractParameter, named, ordered, positive
 from jaxkick._typing import Array, Bool, Float, Key
 from jaxkick.likelihoods.base import AbstractLikelihood, align, log_partition_by_quadrature
 
@@ -228,4 +228,6 @@ def _margin_or_cuts(name: str, margin, cuts):
             f"{name} needs either `margin` (loss, tie, win) or `cuts` (thresholds between more "
             "levels), not both and not neither."
         )
-    return (positive(margin), None) if cuts is None else (None, ordered(cuts))
+    if cuts is None:
+        return named("margin", positive)(margin), None
+    return None, named("cuts", ordered)(cuts)

@@ -96,8 +96,8 @@ def _read_header(archive: zipfile.ZipFile, path: Path) -> Any:
     version = header.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
         raise ValueError(
-            f"{str(path)!r} has the version {str(version)[:20]} of the format, but this jaxkick reads up "
-            f"to {VERSION}; update jaxkick."
+            f"{str(path)!r} has the version {str(version)[:20]} of the format, but this jaxkick "
+            f"reads up to {VERSION}; update jaxkick."
         )
     return header.get("content")
 

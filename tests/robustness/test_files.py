@@ -92,7 +92,7 @@ def npy(header, numbers=b""):
 HOSTILE = {
     "a bomb": (
         zipped(HEADER, ("a.npy", bytes(50_000_000)), compression=zipfile.ZIP_DEFLATED),
-        "'a.npy' of .* is compressed or encrypted",
+        "is compressed or encrypted",
     ),
     "absurd shape": (
         zipped(HEADER, ("a.npy", npy("{'descr':'<f8','fortran_order':False,'shape':(10**18,)}"))),
@@ -158,7 +158,7 @@ def test_parts_that_lie_over_each_other_are_refused(tmp_path):
             for field in ("header_offset", "file_size", "compress_size", "CRC"):
                 setattr(other, field, getattr(first, field))
             archive.filelist.append(other)
-    with pytest.raises(ValueError, match="claims to hold .* bytes, but has"):
+    with pytest.raises(ValueError, match=r"claims to hold .* bytes, but has"):
         read_archive(path)
 
 

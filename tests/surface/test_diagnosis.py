@@ -57,3 +57,9 @@ def test_times_in_seconds():
 def test_single_matches():
     second = ["stranger", *NEXT[1:]]
     assert "1 of 7 features take part in one match only" in check(second=second)["single matches"]
+
+
+def test_dates_written_as_integers():
+    dates = 20180100.0 + 1 + np.arange(40) % 28 + 100 * (np.arange(40) // 28)
+    assert "such as 20180101, which look like dates" in check(times=dates, unit=None)["unit"]
+    assert "unit" not in check(times=dates + 0.5)

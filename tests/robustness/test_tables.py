@@ -1,0 +1,154 @@
+"""Tables as they come: what cannot be read is refused with its row, and the rest is read right."""
+
+import datetime
+import io
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import jaxkick as jk
+
+DAYS = ["2001-01-01", "2001-02-01", "2001-03-01", "2001-04-01"]
+TABLE = {"t": DAYS, "a": list("abca"), "b": list("bcab"), "y": [1, -1, 1, 1], "w": [1.0, 1, 2, 1]}
+
+
+def read(frame, **options):
+    columns = {"time": "t", "first": "a", "second": "b", "outcome": "y", "weight": "w"}
+    return jk.Dataset.from_frame(frame, **{**columns, **options})
+
+
+def parquet(table):
+    """The table after a way through a file."""
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(table), file)
+    return pyarrow.parquet.read_table(io.BytesIO(file.getvalue()))
+
+
+def pandas(**columns):
+    return pd.DataFrame({**TABLE, **columns})
+
+
+def polars(**columns):
+    return pl.DataFrame({**TABLE, **columns})
+
+
+def arrow(**columns):
+    return parquet({**TABLE, **columns})
+
+
+def mapping(**columns):
+    return {**TABLE, **columns}
+
+
+GAP = ["a", None, "c", "a"]
+DATES = [datetime.date.fromisoformat(day) for day in DAYS]
+TIME, NAME = "`time='t'` is missing or infinite", "`first='a'` has a missing name"
+OUTCOME = "`outcome='y'` is missing or infinite"
+FOUR = "rows 0, 1, 2 and 3"
+
+REFUSED = {
+    "pandas NaT": (pandas(t=pd.to_datetime(pd.Series([None, *DAYS[1:]]))), f"{TIME} in row 0"),
+    "pandas None": (pandas(a=GAP), f"{NAME} in row 1"),
+    "pandas category": (pandas(a=pd.Categorical(GAP)), f"{NAME} in row 1"),
+    "pandas string": (pandas(a=pd.array(GAP, "string")), f"{NAME} in row 1"),
+    "pandas arrow": (
+        pandas(a=GAP).convert_dtypes(dtype_backend="pyarrow"),
+        f"{NAME} in row 1",
+    ),
+    "pandas objects": (pandas(y=[1, "-1", 1, 1]), "holds '-1' in row 1, but must hold one number"),
+    "pandas empty times": (pandas(t=[None] * 4), f"{TIME} in {FOUR}"),
+    "pandas empty names": (pandas(a=[None] * 4), f"{NAME} in {FOUR}"),
+    "pandas empty outcomes": (pandas(y=[np.nan] * 4), f"{OUTCOME} in {FOUR}"),
+    "pandas no rows": (pandas().iloc[:0], "the table is empty"),
+    "pandas columns twice": (
+        pandas().set_axis(["t", "a", "b", "y", "a"], axis=1),
+        "`frame` has columns of one name .*'a' 2 times.*; rename them",
+    ),
+    "pandas mixed dates": (
+        pandas(t=["2001-01-01", "02/01/2001", *DAYS[2:]]),
+        "is '02/01/2001' in row 1, which is no date",
+    ),
+    "pandas dates and numbers": (
+        pandas(t=["2001-01-01", 2001.5, *DAYS[2:]]),
+        "is 2001.5 in row 1, which is a number among dates",
+    ),
+    "pandas booleans as times": (pandas(t=[True, False, True, True]), "is True in row 0, which is"),
+    "pandas durations": (pandas(t=pd.to_timedelta([1, 2, 3, 4], "D")), "in row 0, which is no dat"),
+    "polars null": (polars(a=GAP), f"{NAME} in row 1"),
+    "polars null times": (polars(t=[*DATES[:3], None]), f"{TIME} in row 3"),
+    "polars null outcomes": (polars(y=[1, None, 1, None]), f"{OUTCOME} in rows 1 and 3"),
+    "polars nothing": (polars(y=[None] * 4), f"{OUTCOME} in {FOUR}"),
+    "polars lazy": (polars().lazy(), "collect a lazy one first"),
+    "arrow null": (arrow(a=GAP), f"{NAME} in row 1"),
+    "arrow null outcomes": (arrow(y=[1, None, 1, 1]), f"{OUTCOME} in row 1"),
+    "arrow dictionary": (arrow(a=pa.array(GAP).dictionary_encode()), f"{NAME} in row 1"),
+    "arrow null type": (arrow(t=pa.nulls(4)), f"{TIME} in {FOUR}"),
+    "arrow columns twice": (
+        pa.table(list(map(pa.array, TABLE.values())), names=["t", "a", "b", "y", "a"]),
+        "`frame` has columns of one name",
+    ),
+    "masked outcomes": (
+        mapping(y=np.ma.array([1, -1, 1, 1], mask=[0, 0, 1, 0])),
+        f"{OUTCOME} in row 2",
+    ),
+    "masked times": (
+        mapping(t=np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])),
+        f"{TIME} in row 1",
+    ),
+    "a set": (mapping(y={1, 2, 3, 4}), "`outcome` is {1, 2, 3, 4}, but must hold one value for"),
+    "huge integers": (mapping(y=[1, 10**400, 1, 1]), "`outcome='y'` holds an integer of .* row 1"),
+    "huge times": (mapping(t=[1, 2, 10**400, 1]), "`time='t'` holds an integer of .* in row 2"),
+    "lengths": (mapping(y=[1, 2]), "`outcome='y'` has 2 values for 4 observations"),
+    "a text": (mapping(a="abca"), "`first` is 'abca', but must hold one value for each"),
+    "no table": ("matches.csv", "`frame` is a str, but must be a table"),
+}
+
+
+@pytest.mark.parametrize(("frame", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_the_row(frame, message):
+    with pytest.raises(ValueError, match=message):
+        read(frame)
+
+
+READ = {
+    "pandas": pandas(),
+    "pandas index twice": pandas().set_axis([7, 7, 7, 7]),
+    "pandas category": pandas(a=pd.Categorical(list("abca"), list("xcba")), t=pd.Categorical(DAYS)),
+    "pandas objects": pandas(t=[DATES[0], DAYS[1], pd.Timestamp(DAYS[2]), np.datetime64(DAYS[3])]),
+    "pandas arrow": pandas().convert_dtypes(dtype_backend="pyarrow"),
+    "pandas sparse": pandas(y=pd.arrays.SparseArray(TABLE["y"])),
+    "polars": polars(t=DATES),
+    "polars enum": polars().with_columns(pl.col("a").cast(pl.Enum(["c", "b", "a"]))),
+    "arrow": arrow(t=pa.array(DATES)),
+    "arrow dictionary": arrow(a=pa.array(list("abca"), pa.large_string()).dictionary_encode()),
+    "mapping": mapping(y=np.ma.array(TABLE["y"])),
+}
+
+
+@pytest.mark.parametrize("frame", READ.values(), ids=READ)
+def test_read_alike(frame):
+    data, plain = read(frame), read(TABLE)
+    assert data.names == plain.names == ("a", "b", "c")
+    np.testing.assert_array_equal(data.index.times, plain.index.times)
+    for part in ("outcome", "weight", "coefficients", "slots"):
+        np.testing.assert_array_equal(getattr(data, part), getattr(plain, part))
+
+
+def test_rows_that_are_there_twice_are_two_matches():
+    assert read(pd.concat([pandas(), pandas()])).num_observations == 8
+
+
+def test_a_feature_beyond_the_names_is_dropped_with_its_row():
+    features = np.array([[0, 1], [1, 7], [1, 0], [-9, 1]])
+    arguments = [0.0, 1.0, 2.0, 3.0], features, np.array([[1.0, -1.0]] * 4), [1.0] * 4
+    with pytest.warns(
+        UserWarning, match="Dropped 2 of 4 rows: .* not between -1 and 1 .rows 1 and 3"
+    ):
+        data = jk.Dataset.from_arrays(*arguments, names=["a", "b"], on_invalid="drop")
+    np.testing.assert_array_equal(data.index.rows, [0, 2])
+    with pytest.raises(ValueError, match="`features` is not between -1 and 1 in rows 1 and 3"):
+        jk.Dataset.from_arrays(*arguments, names=["a", "b"])
