@@ -54,6 +54,8 @@ def read_query(
         ValueError: if lengths do not fit, a name is missing or a coefficient is no number.
     """
     numbers = np.asarray(directory.to_time(times, "time"))
+    sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
+    covariates = {name: _without_array(values) for name, values in covariates.items()}
     arguments = {name: values for name, (values, _) in sides.items()}
     arguments |= {f"covariates[{name!r}]": values for name, values in covariates.items()}
     lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
@@ -70,6 +72,8 @@ def read_query(
         )
     for name, values in covariates.items():
         label = f"covariates[{name!r}]"
+        one_for_all = lengths.get(label) == 1 and count > 1
+        values = next(iter(values)) if one_for_all else values
         blocks.append(read_covariate(name, values, vocabulary, label, count))
     block = join(blocks)
     _check(block, vocabulary, bool(lengths))
@@ -102,6 +106,11 @@ def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
         "a coefficient is missing or infinite",
         "coefficients, such as who is at home, must be numbers",
     )
+
+
+def _without_array(values: Any) -> Any:
+    """The value of an array without dimensions."""
+    return values.item() if getattr(values, "ndim", None) == 0 else values
 
 
 def _is_many(values: Any) -> bool:

@@ -7,7 +7,7 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.frames import read_frame
 from jaxkick.dataset.names import Groups
 from jaxkick.dataset.recipe import Recipe
-from jaxkick.dataset.table import Table
+from jaxkick.dataset.table import OutcomeDomain, Table
 from jaxkick.dataset.validation import OnInvalid
 
 __all__ = ["read_alike"]
@@ -19,6 +19,7 @@ def read_alike(
     grouping: Groups,
     unit: str | None,
     on_invalid: OnInvalid = "raise",
+    likelihood: OutcomeDomain | None = None,
 ) -> Assembled:
     """Checked observations of a table with known columns, or of a data set.
 
@@ -28,6 +29,7 @@ def read_alike(
         grouping: the rule for the groups.
         unit: the unit of time.
         on_invalid: `"raise"` or `"drop"`.
+        likelihood: checks the outcomes of a table, if given.
 
     Raises:
         ValueError: if there is no recipe for a table, or a row cannot be used.
@@ -42,7 +44,7 @@ def read_alike(
     columns = read_frame(matches, recipe)
     table = Table(
         columns.times, columns.outcome, columns.weight,
-        grouping, unit, on_invalid, None, columns.labels, recipe,
+        grouping, unit, on_invalid, likelihood, columns.labels, recipe,
     )  # fmt: skip
     sides = {"first": (columns.first, 1.0), "second": (columns.second, -1.0)}
     return assemble_sides(table, sides, columns.covariates)

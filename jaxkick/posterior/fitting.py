@@ -23,7 +23,7 @@ from jaxkick.inference.request import (
 )
 from jaxkick.model import Model
 from jaxkick.posterior.posterior import Posterior
-from jaxkick.posterior.running import run
+from jaxkick.posterior.running import end_line, run
 
 __all__ = ["infer", "log_marginal_likelihood"]
 
@@ -79,6 +79,7 @@ def infer(
     sites = read_start(start.sites if isinstance(start, Posterior) else start, data)
     report = reporter(progress)
     solution = run(model, data, method, sites, active, tol, max_steps, acceleration, report)
+    end_line(progress, solution)
     posterior = Posterior(model, data, method, *solution)
     if throw and is_known(solution.result):
         raise_unless_converged(solution.result, solution.steps, solution.distance, tol)

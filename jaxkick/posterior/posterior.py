@@ -23,7 +23,7 @@ from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.inference.request import check_fit, reporter
 from jaxkick.model import Model
 from jaxkick.posterior.ratings import AbstractRatings
-from jaxkick.posterior.running import keep_states, run
+from jaxkick.posterior.running import end_line, keep_states, run
 from jaxkick.prediction import predict_scores
 from jaxkick.sampling import make_timeline, sample_paths
 from jaxkick.scores import Scores, join_scores
@@ -126,7 +126,9 @@ class Posterior(AbstractRatings, eqx.Module):
             InferenceError: if the fixed point was not reached and `throw` holds.
         """
         index = self.data.index
-        new = read_alike(matches, index.recipe, index.grouping, index.unit, on_invalid)
+        new = read_alike(
+            matches, index.recipe, index.grouping, index.unit, on_invalid, self.model.likelihood
+        )
         kept: Roomy | None = self.__dict__.get(_ROOMY)
         data, roomy = grow(self.data, self.sites, None if kept is None else kept.room, new)
         model = extend_means(self.model, self.data, data)
@@ -135,6 +137,7 @@ class Posterior(AbstractRatings, eqx.Module):
             model, roomy.data, self.method, roomy.sites, roomy.active,
             tol, max_steps, report=reporter(progress),
         )  # fmt: skip
+        end_line(progress, solution)
         posterior = Posterior(model, data, self.method, *settle(solution, roomy, data))
         object.__setattr__(posterior, _ROOMY, roomy._replace(sites=solution.sites))
         if throw:

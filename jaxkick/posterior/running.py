@@ -1,10 +1,13 @@
 """Inference as a compiled program: what may change without another compilation is an array."""
 
+import sys
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Bool
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.loop import ACCELERATION, Settings
@@ -14,7 +17,7 @@ from jaxkick.inference.solve import Solution, solve
 from jaxkick.model import Model
 from jaxkick.statespace.smoother import States
 
-__all__ = ["keep_states", "run"]
+__all__ = ["end_line", "keep_states", "run"]
 
 
 def run(
@@ -36,6 +39,13 @@ def run(
     settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32), acceleration)
     compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
     return _solve(model, data.without_index(), compiled, start, active, settings, report)
+
+
+def end_line(progress: object, solution: Solution) -> None:
+    """End the line on the error stream that shows the progress, if there is one."""
+    if progress is True and is_known(solution.result):
+        jax.effects_barrier()
+        sys.stderr.write("\n")
 
 
 def keep_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...]:

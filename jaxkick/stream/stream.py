@@ -92,7 +92,14 @@ class Stream(AbstractRatings):
             ValueError: if matches cannot be used, or come too late.
         """
         roster = self.roster
-        new = read_alike(matches, roster.recipe, roster.grouping, roster.scale.unit, on_invalid)
+        new = read_alike(
+            matches,
+            roster.recipe,
+            roster.grouping,
+            roster.scale.unit,
+            on_invalid,
+            self.model.likelihood,
+        )
         if new.observations.scale != roster.scale:
             raise ValueError(
                 "the times of the new matches are of another kind or unit than those of the "

@@ -98,3 +98,11 @@ def test_unseen_features_keep_their_group():
 def test_says_what_is_wrong(arguments, message):
     with pytest.raises(ValueError, match=message):
         ask(**arguments)
+
+
+def test_arrays_without_dimensions_and_lists_of_one_stand_for_all():
+    query = ask(np.array("ann"), ["bob", "cat"], np.datetime64(DAY), {"home": np.array(2.0)})
+    assert rows(query) == [{"ann": 1, "bob": -1, "home": 2}, {"ann": 1, "cat": -1, "home": 2}]
+    again = ask("ann", ["bob", "cat"], covariates={"home": [2.0]})
+    assert rows(again) == rows(query)
+    assert ask(np.array("ann"), np.array("bob")).shape == ()
