@@ -22,6 +22,7 @@ class Competitors(NamedTuple):
         time: the time in the user's terms.
         matches: how many matches each had until then.
         last_active: when the last of them was, in the user's terms.
+        by_counts: whether scores are sums of attack and defence.
     """
 
     names: list[Hashable]
@@ -29,6 +30,7 @@ class Competitors(NamedTuple):
     time: Any
     matches: np.ndarray
     last_active: np.ndarray
+    by_counts: bool
 
 
 def choose_competitors(
@@ -65,6 +67,7 @@ def choose_competitors(
         directory.scale.to_user(number)[()],
         matches[kept],
         directory.scale.to_user(last[kept]),
+        by_counts,
     )
 
 

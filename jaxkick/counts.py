@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick._typing import Array, Float
 from jaxkick.outcomes import Distribution, outcome_chances, quantile
-from jaxkick.prediction import Prediction
+from jaxkick.prediction import Prediction, show_prediction
 from jaxkick.tables import make_table
 
 __all__ = ["CountsPrediction"]
@@ -85,10 +85,13 @@ class CountsPrediction(eqx.Module):
         """
         return make_table(self.columns(), library or self.library)
 
+    def __repr__(self) -> str:
+        return show_prediction(self, self.first.mean)
+
     def _largest(self) -> int:
         wanted = jnp.asarray(1.0 - 1e-6, self.first.mean.dtype)
         tops = [
-            jnp.max(quantile(side.likelihood, wanted, side.mean, side.variance))
+            jnp.max(quantile(side.likelihood, wanted, side.mean, side.variance), initial=0.0)
             for side in (self.first, self.second)
         ]
         return int(max(tops)) + 1

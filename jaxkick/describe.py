@@ -76,8 +76,8 @@ def describe_likelihood(likelihood: AbstractLikelihood) -> str:
         return f"{len(likelihood.levels)} ordered outcomes with cuts at {cuts} ({name})"
     if likelihood.levels and set(likelihood.levels) <= {-1.0, 0.0, 1.0}:
         even, ahead = (_chances(likelihood, score) for score in (0.0, 1.0))
-        ties = f"; equals tie with {even[0.0]:.0%}" if 0.0 in even else ""
-        return f"who is ahead by 1 wins with {ahead[1.0]:.0%}{ties} ({name})"
+        ties = f"; equals tie with {_percent(even[0.0])}" if 0.0 in even else ""
+        return f"who is ahead by 1 wins with {_percent(ahead[1.0])}{ties} ({name})"
     if isinstance(likelihood, Gaussian):
         return f"the outcome is the score with noise of {_size(likelihood.variance)} ({name})"
     if isinstance(likelihood, Poisson):
@@ -138,6 +138,10 @@ def _size(variance: AbstractParameter) -> str:
 
 def _deviation(variance: float) -> str:
     return f"± {_two_digits(math.sqrt(variance))}"
+
+
+def _percent(chance: float) -> str:
+    return f"{100.0 * chance:.0f} %"
 
 
 def _two_digits(number: float) -> str:

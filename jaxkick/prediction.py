@@ -10,6 +10,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._parameters import resolve
 from jaxkick._smallmat import dot
+from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.location import Location
@@ -31,7 +32,7 @@ from jaxkick.statespace.smoother import States
 from jaxkick.statespace.step import StepModel
 from jaxkick.tables import make_table
 
-__all__ = ["Prediction", "predict_scores"]
+__all__ = ["Prediction", "predict_scores", "show_prediction"]
 
 
 class Prediction(eqx.Module):
@@ -104,6 +105,9 @@ class Prediction(eqx.Module):
         """
         return make_table(self.columns(), library or self.library)
 
+    def __repr__(self) -> str:
+        return show_prediction(self, self.mean)
+
 
 def predict_scores(
     model: Model, data: Dataset, states: tuple[States, ...], query: Query
@@ -145,6 +149,15 @@ def predict_scores(
         model, data.epoch, tuple(parts), pad_to_power(sources), pad_to_power(coefficients)
     )
     return ScoreMoments(*(part[: len(sources)].reshape(query.shape) for part in moments))
+
+
+def show_prediction(prediction: Any, mean: Float[Array, "..."]) -> str:
+    """What a prediction says, in a few lines; its shape alone where numbers are not known."""
+    title = type(prediction).__name__
+    if not is_known(mean):
+        return f"{title} of shape {mean.shape}"
+    matches = "1 match" if mean.size == 1 else f"{mean.size:,} matches"
+    return f"{title} of {matches}\n{make_table(prediction.columns(), None)!r}"
 
 
 class _Part(NamedTuple):

@@ -83,6 +83,11 @@ def name_column(names: Iterable[Hashable]) -> np.ndarray:
     return np.array([str(name) for name in names])
 
 
+def _show_time(value: np.datetime64) -> str:
+    """A date, with the time of day where it is not midnight, to the millisecond."""
+    return str(value.astype("datetime64[ms]")).removesuffix("T00:00:00.000")
+
+
 def _plain(arrays: Columns) -> dict[str, Any]:
     """Texts as lists, which every library reads as texts."""
     return {
@@ -93,5 +98,5 @@ def _plain(arrays: Columns) -> dict[str, Any]:
 
 def _show(value: Any) -> str:
     if isinstance(value, np.datetime64):
-        return str(value).removesuffix("T00:00:00.000")
+        return _show_time(value)
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)

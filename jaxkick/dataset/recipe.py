@@ -68,6 +68,8 @@ class Recipe:
             value = getattr(self, name)
             if value is not None:
                 words.append(text.format(*(value if isinstance(value, tuple) else [value])))
+        if len(words) == 2:
+            words.append("the first always won")
         if self.has_home:
             words.append(f"home {self.home!r}" if isinstance(self.home, str) else "first at home")
         if self.neutral is not None:

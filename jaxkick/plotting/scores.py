@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick.plotting import _style
 from jaxkick.posterior import Posterior
-from jaxkick.ranking import Scale, as_scale
+from jaxkick.ranking import Scale, points_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,17 +45,15 @@ def scores(
         ValueError: if a feature has no matches and `times` is `None`.
     """
     ax = _style.axes(ax)
-    index, chosen = posterior.data.index, as_scale(scale)
+    index, points = posterior.data.index, points_of(scale, posterior.model.likelihood)
     if times is None:
         times = index.scale.to_user(_grid(posterior, names))
-    factor = 1.0 if chosen is None else chosen.factor(posterior.model.likelihood)
-    shift = 0.0 if chosen is None else chosen.centre
     reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
     ends = []
     for number, name in enumerate(names):
         numbers, means, variances = posterior.scores(name, times)
         mean, deviation = np.asarray(means), np.sqrt(np.asarray(variances))
-        middle, spread = shift + factor * mean, factor * reach * deviation
+        middle, spread = points.centre + points.factor * mean, points.factor * reach * deviation
         shown = index.scale.to_user(numbers)
         colour, dashes = _style.line(number)
         if interval:
@@ -64,7 +62,7 @@ def scores(
         ends.append((shown[-1], middle[-1], colour))
     ax.margins(x=0.01)
     ax.grid(axis="y", color=_style.PALE, lw=0.8)
-    ax.set_ylabel("rating" if chosen else "score", color=_style.INK)
+    ax.set_ylabel("score" if scale is None else "rating", color=_style.INK)
     if not index.scale.dates:
         ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=_style.INK)
     _label_ends(ax, [str(name) for name in names], ends)

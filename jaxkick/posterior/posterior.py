@@ -37,6 +37,7 @@ __all__ = ["Posterior"]
 # Names of what a posterior keeps beside its fields.
 _STATES = "_kept_states"
 _ROOMY = "_kept_room"
+_MOMENTS = "_kept_moments"
 
 
 class Posterior(AbstractRatings, eqx.Module):
@@ -168,8 +169,8 @@ class Posterior(AbstractRatings, eqx.Module):
                 f"no observation has the feature {name!r}; pass `times` to see its prior, or "
                 "look for its name in `data.names`."
             )
-        means, variances = (part[entries.positions] for part in end_to_end(self.entries))
-        return Scores.of(name, index, entries.times, means, variances)
+        means, variances = (part[entries.positions] for part in self._entry_moments)
+        return Scores.of(name, index, entries.times, jnp.asarray(means), jnp.asarray(variances))
 
     def to_frame(
         self, names: Sequence[Hashable] | None = None, times: Any = None, library: str | None = None
@@ -223,6 +224,17 @@ class Posterior(AbstractRatings, eqx.Module):
 
     def _score_query(self, query: Query) -> ScoreMoments:
         return predict_scores(self.model, self._laid_out[0], self.states, query)
+
+    @property
+    def _entry_moments(self) -> list[np.ndarray] | list[Array]:
+        """Means and variances of all entries, on the host where they are known."""
+        kept = self.__dict__.get(_MOMENTS)
+        if kept is None:
+            kept = end_to_end(self.entries)
+            if is_known(kept[0]):
+                kept = [np.asarray(part) for part in kept]
+                object.__setattr__(self, _MOMENTS, kept)
+        return kept
 
     @property
     def _laid_out(self) -> tuple[Dataset, Sites]:

@@ -9,13 +9,14 @@ from jaxtyping import ArrayLike
 
 from jaxkick.competitors import choose_competitors
 from jaxkick.counts import CountsPrediction
+from jaxkick.dataset.counts import LEVEL
 from jaxkick.dataset.directory import Directory
 from jaxkick.dataset.query import Query, read_query
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.matches import predict_match, read_match, read_matches
 from jaxkick.model import Model
 from jaxkick.prediction import Prediction
-from jaxkick.ranking import Scale, Standing, as_scale, rank
+from jaxkick.ranking import Scale, Standing, points_of, points_of_counts, rank
 from jaxkick.tables import extend_table, make_table
 
 __all__ = ["AbstractRatings"]
@@ -135,5 +136,9 @@ class AbstractRatings(abc.ABC):
         moments = self.combination(chosen.features, chosen.time)
         mean, variance = (np.asarray(part, np.float64) for part in moments)
         standing = Standing(chosen.names, mean, variance, chosen.matches, chosen.last_active)
-        columns = rank(standing, self.model.likelihood, as_scale(scale), interval, seed)
+        if chosen.by_counts:
+            points = points_of_counts(scale, float(self.combination(LEVEL, chosen.time).mean))
+        else:
+            points = points_of(scale, self.model.likelihood)
+        columns = rank(standing, points, interval, seed)
         return make_table(columns, library or self._directory.library)

@@ -273,7 +273,7 @@ def test_repr_says_what_was_understood():
         "  group    'home': 1 feature (0 seen once), 3 entries in 1 row of 16 steps "
         "(81.2 % padding)",
         "  outcome  +1 (3), -1 (2)",
-        "  weight   +2 (1), +1 (2), +0.5 (1), 0 (1)",
+        "  weight   2 (1), 1 (2), 0.5 (1), 0 (1)",
     ]
     numbers = Dataset.from_pairs([0.5], ["a"], ["b"])
     assert "1 observation and 2 features" in repr(numbers)

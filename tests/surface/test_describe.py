@@ -54,11 +54,11 @@ def test_fading_is_where_the_correlation_is_one_in_e(kind):
 @pytest.mark.parametrize(
     ("likelihood", "text"),
     [
-        (lik.Probit(), f"who is ahead by 1 wins with {stats.norm.cdf(1):.0%} (Probit)"),
+        (lik.Probit(), f"who is ahead by 1 wins with {100 * stats.norm.cdf(1):.0f} % (Probit)"),
         (
             lik.OrdinalProbit(margin=0.5),
-            f"who is ahead by 1 wins with {stats.norm.cdf(0.5):.0%}; equals tie with "
-            f"{1 - 2 * stats.norm.cdf(-0.5):.0%} (OrdinalProbit)",
+            f"who is ahead by 1 wins with {100 * stats.norm.cdf(0.5):.0f} %; equals tie with "
+            f"{100 - 200 * stats.norm.cdf(-0.5):.0f} % (OrdinalProbit)",
         ),
         (
             lik.OrdinalLogit(cuts=[-1.0, 2.0]),
@@ -78,7 +78,7 @@ def test_models():
     assert model.describe().splitlines() == [
         "default: a constant level of ± 0.2",
         "home: a constant level of ± 0.1, around 0.3",
-        "outcomes: who is ahead by 1 wins with 84% (Probit)",
+        "outcomes: who is ahead by 1 wins with 84 % (Probit)",
     ]
     plain = jk.Model(k.Matern12(1.0, 2.0), lik.Probit(), mean=np.zeros(3))
     assert (

@@ -1,5 +1,6 @@
 """Further matches: as if all had been there from the start, and without compiling anew."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -100,6 +101,21 @@ def test_new_matches_do_not_compile():
     assert traces[0] > 0
     assert len(set(traces)) <= 2
     assert len(set(traces[:5])) == 1
+
+
+def test_updates_stay_on_their_devices():
+    mesh = jax.make_mesh((2,), ("rows",), devices=jax.devices()[:2])
+    model = jk.Model(jk.kernels.Constant(0.5), jk.likelihoods.Gaussian(1.0))
+    first, second, third = (Dataset.from_pairs([t], ["a"], [b], [y]) for t, b, y in GAMES)
+    shared = jk.infer(model, first.shard(mesh)).update(second, **TIGHT).update(third, **TIGHT)
+    times, sides, outcomes = (list(part) for part in zip(*GAMES, strict=True))
+    alone = jk.infer(model, Dataset.from_pairs(times, ["a"] * 3, sides, outcomes), **TIGHT)
+    np.testing.assert_allclose(shared.observations, alone.observations, atol=1e-7)
+    for array in (*shared.sites[0], *shared.entries[0], shared.data.chains[0].gap):
+        assert len(array.sharding.device_set) == 2
+
+
+GAMES = [(0.0, "b", 1.5), (1.0, "c", -0.5), (2.0, "b", 0.3)]
 
 
 def test_prior_means_of_every_feature_follow_their_names():
