@@ -10,7 +10,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import likelihoods
-from jaxkick.kernels import Matern52
+from jaxkick.kernels import Matern52, Periodic, SquaredExponential
 from tests.differences import assert_gradient
 from tests.kernels import zoo
 
@@ -23,6 +23,9 @@ ZOO = {
     **{case.name: case.kernel for case in zoo.CASES},
     # A plain number scales once and for all; an array is a parameter.
     "scaled": jnp.asarray(2.5) * Matern52(1.3, 2.5),
+    # Of low order: their gradients are alike at every order, and tracing grows with it.
+    "squared-exponential": SquaredExponential(1.1, 3.0, order=3),
+    "periodic": Periodic(1.2, 1.5, 2.2, order=1),
 }
 MODELS = {
     "still": ["constant", "pieces", "linear-number", "affine", "wiener-before"],
