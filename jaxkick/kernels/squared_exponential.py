@@ -104,7 +104,7 @@ def _readout(order: int) -> list[float]:
 
 
 # order: (rate λ, readout h) at a lengthscale of one; found by minimising the largest error of
-# the covariance, see tests/kernels/fit_squared_exponential.py.
+# the covariance, see benchmarks/fit_squared_exponential.py.
 _FILTERS: dict[int, tuple[float, tuple[float, ...]]] = {
     1: (0.6427945028, (1.0,)),
     2: (

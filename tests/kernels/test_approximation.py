@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from benchmarks.fit_squared_exponential import Fit
+from benchmarks.fit_squared_exponential import covariance as filter_covariance
 from jaxkick.kernels import Constant, Matern32, Periodic, SquaredExponential
 from jaxkick.kernels.squared_exponential import _FILTERS, _readout
-from tests.kernels.fit_squared_exponential import Fit
-from tests.kernels.fit_squared_exponential import covariance as filter_covariance
 from tests.kernels.zoo import evaluate
 
 LAGS = np.linspace(0.0, 9.0, 1500)

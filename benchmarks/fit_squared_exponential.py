@@ -2,7 +2,7 @@
 
 Makes the table of jaxkick/kernels/squared_exponential.py, in some minutes:
 
-    python tests/kernels/fit_squared_exponential.py
+    python benchmarks/fit_squared_exponential.py
 
 A filter of `order` N has a rate λ and a vector h of unit length, and the covariance
 Σ_k a_k(λτ) Σ_j h_j h_{j+k}, where a_k are the entries of its transition matrix. The fit
@@ -128,7 +128,7 @@ def main():
         # Of a filter and its mirror image, which has the same covariance, take one.
         h = h if np.arange(order) @ h**2 <= np.arange(order)[::-1] @ h**2 else h[::-1]
         numbers = ", ".join(f"{value:.10g}" for value in np.sign(h[0]) * h)
-        print(f"    {order}: ({rate:.10g}, ({numbers},)),  # {error:.1e}", flush=True)  # noqa: T201
+        print(f"    {order}: ({rate:.10g}, ({numbers},)),  # {error:.1e}", flush=True)
 
 
 if __name__ == "__main__":
