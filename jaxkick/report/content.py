@@ -35,9 +35,9 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     index = posterior.data.index
     cast, span = assemble_cast(index), time_span(index)
     standing, cast = _sort(cast, evaluator(posterior, cast.features), span)
-    evaluate = evaluator(posterior, cast.features)
-    knots = sample_curves(posterior, cast.features, evaluate, span.begin, span.end)
     features = cast.features
+    matches = [index.entries(name).times for name in features]
+    knots = sample_curves(matches, evaluator(posterior, features), span.begin, span.end)
     likelihood = posterior.model.likelihood
     outcome = describe_outcome(likelihood, cast.level is not None)
     return {
@@ -116,7 +116,7 @@ def _ranks(posterior: Posterior, standing: Standing, members: np.ndarray) -> dic
         standing.matches[members],
         standing.last_active[members],
     )
-    columns = rank(part, posterior.model.likelihood, interval=_INTERVAL)
+    columns = rank(part, interval=_INTERVAL)
     chosen = {name: columns[name].tolist() for name in _RANKS}
     return {"member": columns["name"].tolist(), **chosen}
 

@@ -78,11 +78,7 @@ def evaluator(posterior: Posterior, features: Sequence[Hashable]) -> Evaluate:
 
 
 def sample_curves(
-    posterior: Posterior,
-    features: Sequence[Hashable],
-    evaluate: Evaluate,
-    begin: float,
-    end: float,
+    matches: Sequence[np.ndarray], evaluate: Evaluate, begin: float, end: float
 ) -> Knots:
     """Knots of all features, between which means and deviations are as good as linear.
 
@@ -90,17 +86,14 @@ def sample_curves(
     which a line is not good enough are cut, and knots that a line can do without are left out.
 
     Args:
-        posterior: the fitted posterior.
-        features: names of the features.
-        evaluate: tells their scores; see `evaluator`.
-        begin: the first time, in the data's unit.
+        matches: the times of the matches of every feature, in the data's unit.
+        evaluate: tells means and deviations of features at times; see `evaluator`.
+        begin: the first time.
         end: the last time.
     """
     even = np.linspace(begin, end, _EVEN_KNOTS)
-    times = [
-        np.unique(np.concatenate([even, posterior.data.entries(name).times])) for name in features
-    ]
-    owner = np.repeat(np.arange(len(features)), [len(each) for each in times])
+    times = [np.unique(np.concatenate([even, each])) for each in matches]
+    owner = np.repeat(np.arange(len(times)), [len(each) for each in times])
     time = np.concatenate(times)
     knots = Knots(owner, time, *evaluate(owner, time))
     floor = 0.1 * float(np.median(knots.deviation))
@@ -109,7 +102,7 @@ def sample_curves(
         return 0.5 * _TOLERANCE * np.maximum(deviation, floor)
 
     knots = _refine(knots, evaluate, allowed, (end - begin) * 2.0**-22)
-    bounds = np.searchsorted(knots.owner, np.arange(len(features) + 1))
+    bounds = np.searchsorted(knots.owner, np.arange(len(times) + 1))
     kept = [
         first + _needed(knots.take(np.arange(first, last)), allowed)
         for first, last in pairwise(bounds.tolist())

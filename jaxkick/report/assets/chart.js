@@ -47,7 +47,7 @@ Jaxkick.chart = (() => {
   const escaped = (text) =>
     text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-  const shortened = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
+  const shortened = (text) => (text.length > 20 ? `${text.slice(0, 19)}…` : text);
 
   function tracesOf(item) {
     const points = pointsOf(item.number);
@@ -63,7 +63,7 @@ Jaxkick.chart = (() => {
       mode: "lines",
       line: { color: style.colour, dash: style.dash, width: 2.2 },
     };
-    if (!withBands) return [line];
+    if (!withBands) return { line };
     const sides = points.map(({ mean, variance }) => bounds(mean, variance).map(level));
     const band = {
       x: [...line.x, ...[...line.x].reverse()],
@@ -74,7 +74,7 @@ Jaxkick.chart = (() => {
       mode: "none",
       hoverinfo: "skip",
     };
-    return [band, line];
+    return { band, line };
   }
 
   // Labels at the ends of lines, moved apart where they would cover each other.
@@ -143,8 +143,11 @@ Jaxkick.chart = (() => {
 
   function draw() {
     if (!ready) return;
-    const traces = chosen.flatMap(tracesOf);
-    Plotly.react(plot, traces, layout(), { displayModeBar: false, responsive: true });
+    const drawn = chosen.map(tracesOf);
+    // Bands below all lines.
+    const traces = [...drawn.map(({ band }) => band), ...drawn.map(({ line }) => line)];
+    const settings = { displayModeBar: false, responsive: true, showTips: false };
+    Plotly.react(plot, traces.filter(Boolean), layout(), settings);
     const names = chosen.map(({ number }) => data.names[number]).join(", ");
     plot.setAttribute("aria-label", `Scores over time of ${names || "nobody yet"}`);
   }

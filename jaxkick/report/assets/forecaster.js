@@ -70,7 +70,7 @@ Jaxkick.forecaster = (() => {
     const cell = (chance) => {
       const made = element("td", {}, (100 * chance).toFixed(chance < 0.0995 ? 1 : 0));
       made.style.setProperty("--share", `${Math.round((78 * chance) / highest)}%`);
-      if (chance > 0.6 * highest) made.className = "high";
+      if (chance > 0.85 * highest) made.className = "high";
       return made;
     };
     const head = element("tr", {}, element("td"), ...numbers.map((j) => heading(j, "col")));

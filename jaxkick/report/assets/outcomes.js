@@ -9,7 +9,9 @@ Jaxkick.outcomes = (() => {
     normalQuantile,
     scaledBessel,
   } = Jaxkick.numbers;
-  const MOST_COUNT = 600;
+  // Larger counts are as good as normal.
+  const MOST_COUNT = 4000;
+  const MOST_OF_TWO = 300;
   const SHARED_STEPS = 20;
 
   // Probabilities of ordered levels: score plus noise lies between two thresholds.
@@ -48,7 +50,14 @@ Jaxkick.outcomes = (() => {
 
   function largestCount(logRate, deviation) {
     const rate = Math.exp(logRate + 6 * deviation);
-    return Math.min(Math.ceil(rate + 8 * Math.sqrt(rate) + 12), MOST_COUNT);
+    return Math.ceil(rate + 8 * Math.sqrt(rate) + 12);
+  }
+
+  // Loss, tie and win from the mean and deviation of a difference of large counts.
+  function normalResult(expected, deviation) {
+    const below = normalCdf((-0.5 - expected) / deviation);
+    const tie = normalCdf((0.5 - expected) / deviation) - below;
+    return [below, tie, 1 - below - tie];
   }
 
   function poissonChances(mean, variance, top) {
@@ -65,21 +74,16 @@ Jaxkick.outcomes = (() => {
 
   function poisson(mean, variance) {
     const expected = Math.exp(mean + 0.5 * variance);
-    return {
-      expected,
-      deviation: Math.sqrt(expected + expected * expected * growth(variance)),
-      distribution: {
-        start: 0,
-        chances: poissonChances(mean, variance, largestCount(mean, Math.sqrt(variance))),
-      },
-    };
+    const deviation = Math.sqrt(expected + expected * expected * growth(variance));
+    const top = largestCount(mean, Math.sqrt(variance));
+    if (top > MOST_COUNT) return { expected, deviation };
+    const distribution = { start: 0, chances: poissonChances(mean, variance, top) };
+    return { expected, deviation, distribution };
   }
 
   // Rates exp(base + f) and exp(base - f): their product, and so the Bessel function, is constant.
-  function skellam({ base_rate: base }, mean, variance) {
-    const deviation = Math.sqrt(variance);
+  function skellamChances(base, mean, deviation, top) {
     const rate = Math.exp(base);
-    const top = largestCount(base + Math.abs(mean), deviation);
     const bessel = scaledBessel(2 * rate, top);
     const width = 1.5 / Math.sqrt(1 + rate * Math.exp(Math.abs(mean) + 2 * deviation));
     const chances = new Array(2 * top + 1).fill(0);
@@ -89,21 +93,24 @@ Jaxkick.outcomes = (() => {
         chances[d + top] += weight * Math.exp(d * place - excess) * bessel[Math.abs(d)];
       }
     }
+    return chances;
+  }
+
+  function skellam({ base_rate: base }, mean, variance) {
+    const rate = Math.exp(base);
     const up = Math.exp(0.5 * variance + mean);
     const down = Math.exp(0.5 * variance - mean);
     const spread = (up * up + down * down) * growth(variance) + 2 * (up * down - 1);
-    return {
-      expected: rate * (up - down),
-      deviation: Math.sqrt(rate * (up + down) + rate * rate * spread),
-      distribution: { start: -top, chances },
-    };
+    const expected = rate * (up - down);
+    const deviation = Math.sqrt(rate * (up + down) + rate * rate * spread);
+    const top = largestCount(base + Math.abs(mean), Math.sqrt(variance));
+    if (top > MOST_COUNT) return { expected, deviation };
+    const chances = skellamChances(base, mean, Math.sqrt(variance), top);
+    return { expected, deviation, distribution: { start: -top, chances } };
   }
 
   // Joint probabilities of two counts, independent given what their scores share.
-  function countGrid(first, second, covariance) {
-    const tops = [first, second].map(({ mean, variance }) =>
-      largestCount(mean, Math.sqrt(variance)),
-    );
+  function countGrid(first, second, covariance, tops) {
     const ratio = second.variance > 0 ? Math.sqrt(first.variance / second.variance) : 1;
     const size = Math.abs(covariance);
     const along = Math.sqrt(Math.min(size * (ratio || 1), first.variance));
@@ -134,38 +141,53 @@ Jaxkick.outcomes = (() => {
     return result.map((p) => p / total);
   }
 
-  function numberOutcome(outcome, mean, variance, interval) {
+  function normalOutcome(mean, variance, interval) {
+    const deviation = Math.sqrt(variance);
+    const reach = normalQuantile(0.5 + 0.5 * interval) * deviation;
+    const win = normalCdf(mean / deviation);
+    return { expected: mean, lower: mean - reach, upper: mean + reach, result: [1 - win, 0, win] };
+  }
+
+  function countOutcome(outcome, mean, variance, interval) {
+    const signed = outcome.kind === "skellam";
+    const { expected, deviation, distribution } = signed
+      ? skellam(outcome, mean, variance)
+      : poisson(mean, variance);
     const tail = 0.5 - 0.5 * interval;
-    if (outcome.kind === "normal") {
-      const deviation = Math.sqrt(variance + outcome.variance);
-      const reach = normalQuantile(1 - tail) * deviation;
-      const win = normalCdf(mean / deviation);
-      return { expected: mean, lower: mean - reach, upper: mean + reach, result: [1 - win, 0, win] };
+    if (!distribution) {
+      const [lower, upper] = [tail, 1 - tail].map((p) =>
+        Math.round(expected + deviation * normalQuantile(p)),
+      );
+      const result = signed ? normalResult(expected, deviation) : null;
+      return { expected, lower, upper, result };
     }
-    const made = outcome.kind === "poisson" ? poisson(mean, variance) : skellam(outcome, mean, variance);
-    return {
-      expected: made.expected,
-      deviation: made.deviation,
-      lower: quantileOf(made.distribution, tail),
-      upper: quantileOf(made.distribution, 1 - tail),
-      distribution: made.distribution,
-      result: outcome.kind === "skellam" ? resultOf(made.distribution) : null,
-    };
+    const [lower, upper] = [tail, 1 - tail].map((p) => quantileOf(distribution, p));
+    return { expected, lower, upper, result: signed ? resultOf(distribution) : null };
   }
 
   // The outcome of one score; `result` holds loss, tie and win where there are such.
   function describe(outcome, mean, variance, interval) {
     if (outcome.kind === "score") return {};
-    if (outcome.kind !== "ordinal") return numberOutcome(outcome, mean, variance, interval);
+    if (outcome.kind === "normal") return normalOutcome(mean, variance + outcome.variance, interval);
+    if (outcome.kind !== "ordinal") return countOutcome(outcome, mean, variance, interval);
     const chances = ordinal(outcome, mean, variance);
     if (!outcome.results) return { levels: outcome.levels, chances };
     return { result: chances.length === 2 ? [chances[0], 0, chances[1]] : chances };
   }
 
+  // The counts of both sides, whose scores have a covariance.
   function describeCounts(first, second, covariance) {
-    const grid = countGrid(first, second, covariance);
-    const expected = ({ mean, variance }) => Math.exp(mean + 0.5 * variance);
-    return { grid, goals: [expected(first), expected(second)], result: gridResult(grid) };
+    const sides = [first, second];
+    const goals = sides.map(({ mean, variance }) => Math.exp(mean + 0.5 * variance));
+    const tops = sides.map(({ mean, variance }) => largestCount(mean, Math.sqrt(variance)));
+    if (Math.max(...tops) <= MOST_OF_TWO) {
+      const grid = countGrid(first, second, covariance, tops);
+      return { grid, goals, result: gridResult(grid) };
+    }
+    const own = sides.map(({ variance }, k) => goals[k] + goals[k] ** 2 * growth(variance));
+    const shared = goals[0] * goals[1] * growth(covariance);
+    const deviation = Math.sqrt(own[0] + own[1] - 2 * shared);
+    return { goals, result: normalResult(goals[0] - goals[1], deviation) };
   }
 
   return { describe, describeCounts };

@@ -18,7 +18,7 @@
   }
 
   function startScale() {
-    at("scale").hidden = !data.scale;
+    at("scale").hidden = at("elo-note").hidden = !data.scale;
     for (const choice of document.querySelectorAll("input[name=scale]")) {
       choice.addEventListener("change", () => setScale(choice.value));
     }

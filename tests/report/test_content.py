@@ -1,0 +1,138 @@
+"""What a page carries: the library's own numbers, and names that stay names."""
+
+import json
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxkick as jk
+from jaxkick.report import write_report
+from jaxkick.report.cast import assemble_cast, time_span
+from jaxkick.report.content import gather_content
+from jaxkick.report.page import make_page
+from tests.report.leagues import HOSTILE, goals_league, hostile_league
+
+
+class Reader(HTMLParser):
+    """The elements of a page, and the texts within those with an id or a program."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts, self.open = [], {}, None
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.open = dict(attributes).get("id", tag)
+
+    def handle_data(self, data):
+        self.texts[self.open] = self.texts.get(self.open, "") + data
+
+
+TAGS = Reader(make_page({"title": ""}, "", "1")).tags
+
+
+@given(st.text(), st.lists(st.text()))
+@settings(max_examples=40, deadline=None)
+def test_no_text_leaves_its_place(title, names):
+    content = {"title": title, "names": [*names, *HOSTILE]}
+    page = make_page(content, "", "1")
+    reader = Reader(page)
+    assert reader.tags == TAGS
+    assert json.loads(reader.texts["data"]) == content
+    page.encode()
+
+
+def test_board():
+    posterior = hostile_league()
+    content = gather_content(posterior, "A league")
+    board = posterior.leaderboard()
+    assert content["names"] == list(board["name"])
+    np.testing.assert_allclose(content["board"]["mean"], board["rating"])
+    np.testing.assert_allclose(content["board"]["deviation"], board["deviation"])
+    assert content["board"]["matches"] == list(board["matches"])
+    np.testing.assert_array_equal(
+        np.array(content["board"]["last"], "M8[ms]"), board["last_active"]
+    )
+    for name in ("rank", "rank_lower", "rank_upper", "best"):
+        np.testing.assert_allclose(content["board"]["all"][name], board[name])
+    active = posterior.leaderboard(active_within=1.0)
+    members = [content["names"][place] for place in content["board"]["active"]["member"]]
+    assert members == list(active["name"])
+    assert "Zoë" not in members
+    np.testing.assert_allclose(content["board"]["active"]["best"], active["best"])
+    elo = posterior.leaderboard(scale="elo")["rating"]
+    scale = content["scale"]
+    np.testing.assert_allclose(scale["centre"] + scale["factor"] * board["rating"], elo)
+
+
+def test_cast_of_goals():
+    cast = assemble_cast(goals_league().data.index)
+    assert cast.features[-2:] == ["home", "level"]
+    assert set(cast.features[:2]) <= {f"{name} attack" for name in ("ant", "bee", "cat")} | {
+        f"{name} defence" for name in ("ant", "bee", "cat")
+    }
+    assert not cast.covariates
+    assert gather_content(goals_league(), "")["scale"] is None
+
+
+def test_covariates_are_no_competitors():
+    matches = {"t": [0.0, 4.0], "a": ["x", "y"], "b": ["y", "z"], "rain": [0.5, 1.0]}
+    data = jk.Dataset.from_frame(
+        matches, time="t", first="a", second="b", covariates={"rain": "rain", "host": 2.0}
+    )
+    cast = assemble_cast(data.index)
+    assert sorted(cast.competitors.names) == ["x", "y", "z"]
+    assert dict(cast.covariates) == {"rain": 0.0, "host": 2.0}
+    assert cast.home is None
+    named = jk.Dataset.from_pairs(
+        [0.0, 4.0], ["x", "y"], ["y", "z"], groups=lambda name: "zed" if name == "z" else "rest"
+    )
+    cast = assemble_cast(named.index)
+    assert sorted(cast.competitors.names) == ["x", "y"]
+    assert dict(cast.covariates) == {"z": 0.0}
+
+
+def test_span():
+    data = jk.Dataset.from_pairs(["2000-01-01", "2020-01-01"], ["x", "y"], ["y", "x"])
+    span = time_span(data.index)
+    assert span.end - span.last == pytest.approx(1.0)
+    assert span.last - span.recent == pytest.approx(1.0)
+    data = jk.Dataset.from_pairs([0.0, 20.0], ["x", "y"], ["y", "x"])
+    assert tuple(time_span(data.index)) == (0.0, 20.0, 22.0, 18.0)
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_tables_of_forecasts(make):
+    columns = {
+        "date": np.array(["2001-01-01", "2001-02-01T12:00"], "M8[ms]"),
+        "who": ["<i>", "b"],
+        "first_wins": [0.25, float("nan")],
+    }
+    content = gather_content(hostile_league(), "", make(columns))
+    assert content["forecasts"]["columns"] == ["date", "who", "first_wins"]
+    dates, names, chances = content["forecasts"]["values"]
+    assert dates[0] == "2001-01-01"
+    assert names == ["<i>", "b"]
+    assert chances == [0.25, None]
+
+
+def test_files(tmp_path, monkeypatch):
+    program = tmp_path / "plotly.js"
+    program.write_text("var Plotly = 'é';", encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+        write_report(tmp_path / "no" / "page.html", hostile_league(), library=program)
+    path = write_report(str(tmp_path / "page.html"), hostile_league(), library=program)
+    assert path == tmp_path / "page.html"
+    assert "<h1>Ratings</h1>" in path.read_text(encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"install it with `pip install 'jaxkick\[report\]'`"):
+        write_report(path, hostile_league())
