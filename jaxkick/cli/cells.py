@@ -133,26 +133,26 @@ def read_outcomes(cells: Cells, first: Sequence, second: Sequence) -> np.ndarray
         return _arrow_outcomes(cells)
     if all(_number(text) is not None for text in set(texts)):
         return _checked(cells, read_numbers(cells))
-    if all(is_missing(text) or text.casefold() in _RESULTS for text in set(texts)):
-        return np.array([_RESULTS.get(text.casefold(), math.nan) for text in texts])
-    outcomes = np.empty(len(texts))
-    for row, (text, one, other) in enumerate(zip(texts, first, second, strict=True)):
-        known = {one: 1.0, other: -1.0}.get(text)
-        outcomes[row] = _tie(text) if known is None else known
-        if outcomes[row] == math.inf:
+    return _from_winners(cells, texts, list(zip(first, second, strict=True)))
+
+
+def _from_winners(cells: Cells, texts: Sequence[str], pairs: Sequence[tuple]) -> np.ndarray:
+    """Outcomes from the name of the winner, or from words where no winner is named."""
+    rows = list(zip(texts, pairs, strict=True))
+    named = any(text in pair for text, pair in rows if text)
+    words = dict.fromkeys(_TIES, 0.0) if named else _RESULTS
+    outcomes = np.empty(len(rows))
+    for row, (text, (one, other)) in enumerate(rows):
+        known = {one: 1.0, other: -1.0} if named else {}
+        outcome = known.get(text, words.get(text.casefold()))
+        if outcome is None and not is_missing(text):
             cells.refuse(
                 row,
                 "which is neither a number nor a word such as win, draw and loss (or H, D and A) "
                 "nor the name of the winner.",
             )
+        outcomes[row] = math.nan if outcome is None else outcome
     return outcomes
-
-
-def _tie(text: str) -> float:
-    """What a cell means where others name the winner; infinity for nothing at all."""
-    if is_missing(text):
-        return math.nan
-    return 0.0 if text.casefold() in _TIES else math.inf
 
 
 def _checked(cells: Cells, numbers: np.ndarray) -> np.ndarray:

@@ -6,12 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick import Dataset, suggest_model
+from jaxkick import Dataset
 from jaxkick.cli import console
 from jaxkick.cli.cells import Cells
 from jaxkick.cli.dates import read_times
 from jaxkick.cli.errors import UsageError
 from jaxkick.cli.files import FileTable
+from jaxkick.cli.fitting import starting_model
+from jaxkick.cli.output import show_time
 from jaxkick.dataset.names import DEFAULT_GROUP
 from jaxkick.evaluation import AbstractForecaster, Elo, Forecasts, Refit, compare, walk_forward
 from jaxkick.likelihoods import Logit, OrdinalLogit
@@ -45,7 +47,7 @@ def compare_with_elo(
     likelihood = OrdinalLogit(margin=0.5) if ties else Logit()
     rates = {group: _RATE if group == DEFAULT_GROUP else _OTHER_RATE for group in data.index.groups}
     results = dataclasses.replace(data, outcome=jnp.sign(data.outcome))
-    model = Refit(suggest_model(data), learning={"max_steps": max_steps})
+    model = Refit(starting_model(data), learning={"max_steps": max_steps})
 
     def walk(name: str, forecaster: AbstractForecaster, matches: Dataset) -> Forecasts:
         with console.stage(name) as tell:
@@ -81,7 +83,7 @@ def _read_start(data: Dataset, text: str | None) -> Any:
             kind = "dates, as in 2018-12-25" if scale.dates else "numbers"
             raise UsageError(f"--start is {text!r}, but the times are {kind}.") from error
     if not times[0] < number <= times[-1]:
-        first, last = scale.to_user(times[[0, -1]])
+        first, last = map(show_time, scale.to_user(times[[0, -1]]))
         raise UsageError(
             f"--start must be after the first match and not after the last one: {first} to {last}."
         )

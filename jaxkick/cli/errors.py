@@ -10,13 +10,23 @@ from typing import Any, TypeVar
 
 import typer
 
-__all__ = ["EXIT_CODES", "ExitCode", "UsageError", "guarded"]
+__all__ = ["EXIT_CODES", "ExitCode", "UsageError", "guarded", "in_options"]
 
 _TRACEBACK = "JAXKICK_TRACEBACK"
 
 EXIT_CODES = """\
 Exit codes: 0 fine; 1 the data or the model is bad; 2 wrong usage: options, files, columns or
 competitors that do not exist; 3 not converged. JAXKICK_TRACEBACK=1 shows where an error arose."""
+
+
+_OPTIONS = {
+    "`on_invalid='drop'`": "`--on-invalid drop`",
+    "`min_matches`": "`--min-matches`",
+    "`active_within`": "`--active-within`",
+    "`max_steps`": "`--max-steps`",
+    "`time`": "`--time`",
+    "`start`": "`--start`",
+}
 
 
 class ExitCode(IntEnum):
@@ -32,6 +42,13 @@ class UsageError(ValueError):
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def in_options(message: str) -> str:
+    """A message of the library with options in place of its arguments."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
 
 
 def guarded(command: Command) -> Command:
@@ -79,7 +96,7 @@ def _describe(error: Exception) -> str:
         where = f"{error.filename!r}: " if error.filename else ""
         return f"{where}{error.strerror}."
     if isinstance(error, (ValueError, OSError, ImportError)) or _did_not_converge(error):
-        return "\n".join([str(error), *getattr(error, "__notes__", [])])
+        return in_options("\n".join([str(error), *getattr(error, "__notes__", [])]))
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; try `--float32` or fewer matches."
     return (

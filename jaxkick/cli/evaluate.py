@@ -99,6 +99,6 @@ def evaluate(
     source = Source(results, encoding, delimiter, date_format)
     with precision(float64):
         frame, table = read_matches(source, recipe)
-        data = make_dataset(frame, table, recipe, unit=unit, on_invalid=on_invalid.value)
+        data = make_dataset(frame, table, recipe, unit, on_invalid)
         columns = compare_with_elo(data, start, every.value, max_steps)
     emit(columns, form)

@@ -106,11 +106,11 @@ def fit(
         home_column=home_column, neutral=neutral, weight=weight,
     )  # fmt: skip
     source = Source(results, encoding, delimiter, date_format)
-    folder = make_folder(output)
     with precision(float64):
         frame, table = read_matches(source, recipe)
-        data = make_dataset(frame, table, recipe, unit=unit, on_invalid=on_invalid.value)
+        data = make_dataset(frame, table, recipe, unit, on_invalid)
         typer.echo(repr(data), err=True)
+        folder = make_folder(output)
         fitted = fit_model(data, max_steps=max_steps)
         posterior = fitted.posterior
         with console.stage("ranking"):

@@ -1,15 +1,17 @@
 """Learning and inference with their progress shown."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from jaxkick import Dataset, Model, Posterior, infer, learn, suggest_model
 from jaxkick.cli import console
 
-__all__ = ["Fitted", "fit_model", "precision"]
+__all__ = ["Fitted", "fit_model", "precision", "starting_model"]
 
 
 class Fitted(NamedTuple):
@@ -47,8 +49,8 @@ def fit_model(data: Dataset, start: Model | None = None, max_steps: int = 100) -
         ValueError: if there is no model for such outcomes.
         InferenceError: if inference fails.
     """
-    start = suggest_model(data) if start is None else start
-    with console.stage("learning") as tell:
+    start = starting_model(data) if start is None else start
+    with console.stage("learning") as tell, _compiling_beside(start, data):
 
         def report(step: int, value: float) -> None:
             tell(f"step {step}, log-marginal likelihood {value:.2f}")
@@ -63,3 +65,32 @@ def fit_model(data: Dataset, start: Model | None = None, max_steps: int = 100) -
             f"learning stopped after {max_steps} steps without having converged; raise --max-steps."
         )
     return Fitted(posterior, history.converged)
+
+
+def starting_model(data: Dataset) -> Model:
+    """A model to learn from.
+
+    Raises:
+        ValueError: if it is open what the outcomes mean.
+    """
+    if set(np.unique(np.asarray(data.outcome)).tolist()) == {0.0, 1.0}:
+        raise ValueError(
+            "outcomes are 0 and 1, which may be losses and wins, or ties and wins; write losses as "
+            "-1, or outcomes in words: win, draw and loss, or true and false."
+        )
+    return suggest_model(data)
+
+
+@contextmanager
+def _compiling_beside(model: Model, data: Dataset) -> Iterator[None]:
+    """Compile inference on another core, while learning compiles its own program."""
+    double = data.outcome.dtype == np.float64
+
+    def compile_inference() -> None:
+        # The setting holds for the thread that makes it.
+        with precision(double):
+            infer(model, data, max_steps=1, throw=False)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compile_inference)
+        yield

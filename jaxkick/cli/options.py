@@ -56,6 +56,18 @@ class Invalid(StrEnum):
     drop = "drop"
 
 
+class TimeUnit(StrEnum):
+    """The unit that dates are counted in."""
+
+    year = "year"
+    month = "month"
+    week = "week"
+    day = "day"
+    hour = "hour"
+    minute = "minute"
+    second = "second"
+
+
 class Every(StrEnum):
     """How long a block of matches is that is predicted at once."""
 
@@ -101,8 +113,7 @@ Neutral = Annotated[
 ]
 Weight = Annotated[str | None, typer.Option(help="Column of weights, which are not negative.")]
 Unit = Annotated[
-    str | None,
-    typer.Option(help="Unit that dates are counted in: year (the default), month, week, day, …"),
+    TimeUnit | None, typer.Option(help="Unit that dates are counted in; years if not given.")
 ]
 Encoding = Annotated[
     str | None, typer.Option(help="Encoding of the file, such as cp1252; UTF-8 if not given.")

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Format", "emit", "write_csv"]
+__all__ = ["Format", "emit", "show_time", "write_csv"]
 
 _CHANCES = frozenset({"best", "first_wins", "tie", "second_wins"})
 _NARROW = 120
@@ -77,13 +77,20 @@ def _values(column: Any) -> list:
     if array.dtype == np.float32:
         return [float(str(number)) for number in array]
     if array.dtype.kind == "M":
-        return [_date(moment) for moment in array]
+        return [show_time(moment) for moment in array]
     return array.tolist()
 
 
-def _date(moment: Any) -> str | None:
+def show_time(moment: Any) -> str | None:
+    """A time as a text, a date without its hours where it has none; nothing for no time.
+
+    Args:
+        moment: a number or a `datetime64`.
+    """
     import numpy as np
 
+    if not isinstance(moment, np.datetime64):
+        return str(moment)
     if np.isnat(moment):
         return None
     day = moment.astype("datetime64[D]")

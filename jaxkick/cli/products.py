@@ -10,6 +10,7 @@ import typer
 from jaxkick import Posterior, plotting, save
 from jaxkick._files import written_whole
 from jaxkick.cli import console
+from jaxkick.cli.errors import UsageError
 from jaxkick.cli.output import write_csv
 from jaxkick.cli.saved import MODEL, read_scale
 from jaxkick.dataset.counts import attack_of
@@ -22,8 +23,11 @@ def make_folder(path: Path) -> Path:
     """A folder to write into, made if there is none.
 
     Raises:
+        UsageError: if something else is in its place.
         OSError: if it cannot be made.
     """
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"--output is {str(path)!r}, which is a file; name a folder.")
     path.mkdir(parents=True, exist_ok=True)
     return path
 

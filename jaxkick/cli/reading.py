@@ -19,13 +19,13 @@ from jaxkick.cli.cells import (
     read_sides,
 )
 from jaxkick.cli.dates import read_times
-from jaxkick.cli.errors import UsageError
+from jaxkick.cli.errors import UsageError, in_options
 from jaxkick.cli.files import FileTable, read_table
+from jaxkick.cli.options import Invalid, TimeUnit
 from jaxkick.dataset.recipe import Recipe
 
 __all__ = ["Source", "explained", "make_dataset", "read_matches"]
 
-_OPTIONS = {"on_invalid='drop'": "--on-invalid drop", "on_invalid": "--on-invalid"}
 _TO_NUMBERS = ("result", "difference", "counts")
 _ARGUMENTS = ("time", "first", "second", "outcome", *_TO_NUMBERS, "home", "neutral", "weight")
 
@@ -134,7 +134,11 @@ class _Frame:
 
 
 def make_dataset(
-    frame: dict[str, Any], table: FileTable, recipe: Recipe, **options: Any
+    frame: dict[str, Any],
+    table: FileTable,
+    recipe: Recipe,
+    unit: TimeUnit | None,
+    on_invalid: Invalid,
 ) -> Dataset:
     """The data set of a table; errors say the line of the file.
 
@@ -142,16 +146,22 @@ def make_dataset(
         frame: the columns.
         table: the table of cells that they are of.
         recipe: what they mean.
-        options: further arguments of `Dataset.from_frame`.
+        unit: the unit that dates are counted in.
+        on_invalid: what to do with rows that cannot be used.
     """
     arguments = {name: getattr(recipe, name) for name in _ARGUMENTS}
     with explained(table):
-        return Dataset.from_frame(frame, **arguments, **options)
+        return Dataset.from_frame(
+            frame,
+            **arguments,
+            unit=None if unit is None else unit.value,
+            on_invalid=on_invalid.value,
+        )
 
 
 @contextmanager
 def explained(table: FileTable) -> Iterator[None]:
-    """Errors in the words of the command line, with lines; warnings as notes.
+    """Errors with the line of the file; warnings as notes.
 
     Args:
         table: the table that rows in errors are of.
@@ -163,14 +173,12 @@ def explained(table: FileTable) -> Iterator[None]:
         except UsageError:
             raise
         except ValueError as error:
-            raise ValueError(_reworded(str(error), table)) from error
+            raise ValueError(_with_line(str(error), table)) from error
     for warning in caught:
-        console.note(_reworded(str(warning.message), table))
+        console.note(in_options(_with_line(str(warning.message), table)))
 
 
-def _reworded(message: str, table: FileTable) -> str:
-    for argument, option in _OPTIONS.items():
-        message = message.replace(f"`{argument}`", f"`{option}`")
+def _with_line(message: str, table: FileTable) -> str:
     found = re.search(r"\brows? (\d+)", message)
     if found is None or table.lines is None or int(found[1]) >= table.num_rows:
         return message

@@ -1,0 +1,141 @@
+"""Cells as names, numbers, flags, results and times."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxkick.cli.cells import (
+    Cells,
+    read_flags,
+    read_names,
+    read_numbers,
+    read_outcomes,
+    read_sides,
+)
+from jaxkick.cli.dates import read_times
+from jaxkick.cli.errors import UsageError
+from jaxkick.cli.files import FileTable
+
+NAN = float("nan")
+
+
+def cells(*values):
+    column = values[0] if isinstance(values[0], pa.ChunkedArray) else values
+    return Cells(FileTable("x.csv", {"c": column}, range(2, 2 + len(column))), "c", "--option")
+
+
+def arrow(values, kind=None):
+    return cells(pa.chunked_array([pa.array(values, kind)]))
+
+
+def test_names_stay_texts():
+    assert read_names(cells("007", "NA", "")) == ["007", "NA", None]
+    assert read_names(arrow([1, None])) == ["1", None]
+    assert read_names(arrow([1.0, None])) == ["1", None]
+    with pytest.raises(ValueError, match="no name"):
+        read_names(arrow([[1, 2]]))
+
+
+def test_numbers():
+    np.testing.assert_array_equal(read_numbers(cells("1", "-2.5e1", "", "NaN")), [1, -25, NAN, NAN])
+    np.testing.assert_array_equal(read_numbers(arrow([1, None])), [1, NAN])
+    with pytest.raises(ValueError, match=r"is '1,5' on line 3 of 'x.csv'.* a point"):
+        read_numbers(cells("1", "1,5"))
+    with pytest.raises(ValueError, match="'1_000' on line 2"):
+        read_numbers(cells("1_000"))
+    with pytest.raises(ValueError, match="holds list"):
+        read_numbers(arrow([[1.0]]))
+
+
+def test_flags_and_sides():
+    np.testing.assert_array_equal(read_flags(cells("Yes", "no", "1", "F", "")), [1, 0, 1, 0, NAN])
+    np.testing.assert_array_equal(read_flags(arrow([True, False])), [1, 0])
+    with pytest.raises(ValueError, match="'2' on line 3"):
+        read_flags(cells("1", "2"))
+    np.testing.assert_array_equal(read_sides(cells("1", "-1")), [1, -1])
+    assert read_sides(cells("A", "")) == ["A", None]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("1", "0", "-1"), [1, 0, -1]),
+        (("H", "D", "A"), [1, 0, -1]),
+        (("Win", "draw", ""), [1, 0, NAN]),
+        (("1-0", "1/2-1/2", "0-1"), [1, 0, -1]),
+        (("true", "FALSE", "true"), [1, -1, 1]),
+        (("P", "Q", "draw"), [1, -1, 0]),
+        (("", "Q", ""), [NAN, -1, NAN]),
+        (("12", "-3", "0"), [12, -3, 0]),
+    ],
+)
+def test_outcomes(texts, expected):
+    found = read_outcomes(cells(*texts), ["P", "P", "P"], ["Q", "Q", "Q"])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_outcomes_that_are_none():
+    sides = ["P", "P"], ["Q", "Q"]
+    with pytest.raises(ValueError, match="'maybe' on line 3"):
+        read_outcomes(cells("W", "maybe"), *sides)
+    with pytest.raises(ValueError, match="'R' on line 3"):
+        read_outcomes(cells("P", "R"), *sides)
+    with pytest.raises(ValueError, match=r"'0.5' on line 3.* half a point"):
+        read_outcomes(cells("1", "0.5"), *sides)
+    np.testing.assert_array_equal(read_outcomes(arrow([True, False]), *sides), [1, -1])
+
+
+FORMATS = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d", "%d %B %Y"]
+
+
+@given(
+    dates=st.lists(st.dates(dt.date(1850, 1, 1), dt.date(2090, 1, 1))),
+    form=st.sampled_from(FORMATS),
+)
+def test_dates_are_read_in_the_one_format_that_fits(dates, form):
+    # A day beyond the twelfth leaves no doubt which number is the month.
+    dates = [*dates, dt.date(2001, 5, 25)]
+    found = read_times(cells(*[date.strftime(form) for date in dates]))
+    np.testing.assert_array_equal(found, np.array(dates, "datetime64[D]"))
+
+
+def test_times_of_other_kinds():
+    np.testing.assert_array_equal(read_times(cells("2019", "2020.5", "")), [2019, 2020.5, NAN])
+    zoned = read_times(cells("2020-01-01T01:00+02:00", "2020-01-01T00:00Z"))
+    assert [str(each) for each in zoned.astype("datetime64[h]")] == [
+        "2019-12-31T23",
+        "2020-01-01T00",
+    ]
+    given_format = read_times(cells("1.2.20", ""), "%d.%m.%y").astype("datetime64[D]")
+    assert str(given_format[0]) == "2020-02-01"
+    assert np.isnat(given_format[1])
+    days = read_times(arrow([dt.date(2020, 1, 2), None], pa.date32()))
+    assert days[0] == np.datetime64("2020-01-02")
+    assert np.isnat(days[1])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("01/02/2020", "03/02/2020"), "'01/02/2020' on line 2.* two ways.*%d/%m/%Y.*%m/%d/%Y"),
+        (("2020-01-01", "2020-01-02", "13/01/2020"), "'13/01/2020' on line 4.* such as '2020"),
+        (("13/01/2020", "01/13/2020", "14/01/2020"), "'01/13/2020' on line 3"),
+        (("2020-01-01", "5"), "'5' on line 3"),
+        (("2020-01-01T00:00", "2020-01-01T00:00Z"), "line 3.* time zone"),
+        (("soon", "later"), "'soon' on line 2.* no date"),
+        (("2020-02-30", "2020-02-31"), "'2020-02-30' on line 2"),
+        (("", "NA"), "is empty"),
+    ],
+)
+def test_times_that_are_refused(texts, message):
+    with pytest.raises(ValueError, match=message):
+        read_times(cells(*texts))
+
+
+def test_a_format_that_fits_no_date():
+    with pytest.raises(UsageError, match="no date of 'c' is of it"):
+        read_times(cells("2020-01-01"), "%d.%m.%Y")

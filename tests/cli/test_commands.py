@@ -1,0 +1,186 @@
+"""Commands say what the Python interface says of the same data."""
+
+import csv
+import io
+import json
+import shutil
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import jaxkick as jk
+from jaxkick import evaluation as ev
+
+from .conftest import OPTIONS, play, run, write
+
+
+@pytest.fixture(scope="module")
+def posterior(league):
+    data = jk.Dataset.from_frame(
+        pd.read_csv(league.results),
+        time="date",
+        first="home",
+        second="away",
+        result=("home_goals", "away_goals"),
+        home=True,
+    )
+    model, _ = jk.learn(None, data)
+    return jk.infer(model, data)
+
+
+def agree(records, frame):
+    """Records of JSON equal a table, column by column."""
+    assert list(records[0]) == list(frame.columns)
+    for name in frame.columns:
+        found = [record[name] for record in records]
+        if pd.api.types.is_float_dtype(frame[name]):
+            np.testing.assert_allclose(found, frame[name], rtol=1e-9)
+        elif pd.api.types.is_datetime64_any_dtype(frame[name]):
+            assert found == [str(date.date()) for date in frame[name]]
+        else:
+            assert found == frame[name].tolist()
+
+
+def test_fit_learns_and_writes_what_the_interface_does(league, posterior):
+    assert league.ran.code == 0, league.ran.err
+    board = posterior.leaderboard(scale="elo")
+    agree(json.loads(league.ran.out), board)
+    assert {path.name for path in league.folder.iterdir()} == {
+        *("model.jaxkick", "leaderboard.csv", "forecasts.csv", "scores.png", "report.html")
+    }
+    written = pd.read_csv(league.folder / "leaderboard.csv")
+    np.testing.assert_allclose(written["rating"], board["rating"], rtol=1e-9)
+    saved = jk.load(league.folder / "model.jaxkick")
+    assert float(saved.log_marginal_likelihood) == pytest.approx(
+        float(posterior.log_marginal_likelihood), abs=1e-6
+    )
+    forecasts = pd.read_csv(league.folder / "forecasts.csv")
+    assert len(forecasts) == 12
+    row = forecasts.iloc[5]
+    chances = posterior.predict(row["first"], row["second"], row["time"], home=1).result
+    np.testing.assert_allclose(row[["second_wins", "tie", "first_wins"]].astype(float), chances)
+    assert league.folder.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_leaderboard(league, posterior):
+    options = ("--time", "2020-09-01", "--scale", "100/20", "--min-matches", 3, "--top", 2)
+    ran = run("leaderboard", league.folder, *options, "--interval", 0.5, "--format", "json")
+    board = posterior.leaderboard("2020-09-01", scale=(100, 20), min_matches=3, interval=0.5)
+    agree(json.loads(ran.out), board.head(2))
+    shown = run("leaderboard", league.folder / "model.jaxkick", "--scale", "score").out
+    best = posterior.leaderboard().iloc[0]
+    assert shown.split("\n")[3].split()[:3] == ["1", best["name"], f"{best['rating']:.4g}"]
+
+
+@pytest.mark.parametrize(("flags", "home"), [((), None), (("--home",), 1), (("--away",), -1)])
+def test_predict_one_match(league, posterior, flags, home):
+    sides = ("--first", "Köln, 1. FC", "--second", "Ada", "--time", "2021-06-01")
+    ran = run("predict", league.folder, *sides, *flags, "--format", "csv")
+    (record,) = csv.DictReader(io.StringIO(ran.out))
+    expected = posterior.predict("Köln, 1. FC", "Ada", "2021-06-01", home=home)
+    assert float(record["score_mean"]) == pytest.approx(float(expected.mean), rel=1e-9)
+    chances = [float(record[name]) for name in ("second_wins", "tie", "first_wins")]
+    np.testing.assert_allclose(chances, expected.result, rtol=1e-9)
+    assert record["time"] == "2021-06-01"
+    assert record.get("home") == {None: None, 1: "Köln, 1. FC", -1: "Ada"}[home]
+
+
+def test_predict_a_file(league, posterior, tmp_path):
+    names = ("date", "home", "away")
+    rows = [("01.06.2021", "Ada", "Ben"), ("30.06.2021", "Köln, 1. FC", "Zoë")]
+    fixtures = write(tmp_path / "fixtures.csv", rows, names)
+    refused = run("predict", league.folder, "--fixtures", fixtures)
+    assert refused.code == 2
+    assert "line 3 of 'fixtures.csv' is 'Zoë'" in refused.err
+    ran = run(
+        "predict", league.folder, "--fixtures", fixtures, "--allow-unknown", "--format", "json"
+    )
+    plain = {
+        "date": ["2021-06-01", "2021-06-30"],
+        **{n: [row[k] for row in rows] for k, n in ((1, "home"), (2, "away"))},
+    }
+    expected = posterior.forecast(pd.DataFrame(plain))
+    for record, chance in zip(json.loads(ran.out), expected["first_wins"], strict=True):
+        assert record["first_wins"] == pytest.approx(chance, rel=1e-9)
+
+
+def test_update_in_place_and_not_twice(league, posterior, tmp_path):
+    model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
+    ran = run("update", model, league.later, "--format", "json")
+    expected = posterior.update(pd.read_csv(league.later, sep=";")).leaderboard(scale="elo")
+    agree(json.loads(ran.out), expected)
+    before = (tmp_path / "model.jaxkick").read_bytes()
+    again = run("update", model, league.later)
+    assert again.code == 2
+    assert "6 of the 6 observations in 'later.csv' are in the model already" in again.err
+    assert (tmp_path / "model.jaxkick").read_bytes() == before
+
+
+def test_evaluate(league):
+    ran = run("evaluate", league.results, *OPTIONS, "--start", "2020-12-01", "--format", "json")
+    found = {(row["model"], row["metric"]): row["value"] for row in json.loads(ran.out)}
+    data = jk.Dataset.from_frame(
+        pd.read_csv(league.results), time="date", first="home", second="away",
+        result=("home_goals", "away_goals"), home=True,
+    )  # fmt: skip
+    options = {"start": "2020-12-01", "every": "week", "relearn": "start"}
+    own = ev.walk_forward(jk.suggest_model(data), data, **options)
+    rates = {"default": 0.1, "home": 0.01}
+    elo = ev.Elo(rates, jk.likelihoods.OrdinalLogit(margin=0.5))
+    other = ev.walk_forward(elo, data, **options)
+    for name, each in {"jaxkick": own, "elo": other}.items():
+        assert found[name, "log_loss"] == pytest.approx(each.log_losses.mean(), rel=1e-9)
+        right = each.probabilities.argmax(axis=1) == each.places
+        assert found[name, "accuracy"] == pytest.approx(right.mean())
+    difference = np.mean(own.log_losses - other.log_losses)
+    assert found["difference", "log_loss"] == pytest.approx(difference, rel=1e-9)
+    dates = pd.read_csv(league.results)["date"]
+    assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
+
+
+def test_demo_on_a_small_league(league, posterior, tmp_path, monkeypatch):
+    table = {name: column.to_numpy() for name, column in pd.read_csv(league.results).items()}
+    table["date"] = table["date"].astype("datetime64[D]")
+    monkeypatch.setattr(jk.datasets, "load_bundesliga", lambda: table)
+    ran = run("demo", "--output", tmp_path / "demo")
+    assert ran.code == 0
+    assert "learning: step" in ran.err
+    peaks = pd.read_csv(tmp_path / "demo" / "peaks.csv")
+    factor = jk.Scale().factor(posterior.model.likelihood)
+    for _, row in peaks.iterrows():
+        scores = posterior.scores(row["name"])
+        place = int(np.argmax(scores.means))
+        assert row["rating"] == pytest.approx(1500 + factor * float(scores.means[place]), rel=1e-6)
+        reach = 1.6448536 * factor * float(np.sqrt(scores.variances[place]))
+        assert row["upper"] - row["rating"] == pytest.approx(reach, rel=1e-5)
+    assert peaks["rating"].is_monotonic_decreasing
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 0
+
+
+def test_learning_that_is_cut_short_is_told(league, tmp_path):
+    ran = run("fit", league.results, *OPTIONS, "-o", tmp_path, "--max-steps", 1)
+    assert ran.code == 3
+    assert "without having converged" in ran.err
+    assert (tmp_path / "model.jaxkick").is_file()
+
+
+def test_winners_and_losers_in_parquet_and_single_precision(tmp_path):
+    rows = [row for row in play(40) if row[3] != row[4]]
+    pairs = [(row[1], row[2]) if row[3] > row[4] else (row[2], row[1]) for row in rows]
+    frame = pd.DataFrame(pairs, columns=["winner", "loser"])
+    frame["date"] = pd.to_datetime([row[0] for row in rows])
+    frame.to_parquet(tmp_path / "matches.parquet")
+    columns = ("--time", "date", "--first", "winner", "--second", "loser", "--first-won")
+    options = ("--float32", "--format", "json", "--top", 1)
+    ran = run("fit", tmp_path / "matches.parquet", *columns, *options, "-o", tmp_path)
+    assert ran.code == 0, ran.err
+    with jax.enable_x64(False):
+        saved = jk.load(tmp_path / "model.jaxkick")
+        data = jk.Dataset.from_frame(frame, time="date", first="winner", second="loser")
+        expected = jk.infer(saved.model, data).leaderboard(scale="elo").iloc[0]
+    assert saved.data.outcome.dtype == np.float32
+    (record,) = json.loads(ran.out)
+    assert record["name"] == expected["name"]
+    assert record["rating"] == pytest.approx(expected["rating"], abs=0.5)

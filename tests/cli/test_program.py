@@ -1,0 +1,163 @@
+"""The program around the commands: help, exit codes, errors in words."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import jaxkick as jk
+from jaxkick.cli import errors
+
+from .conftest import OPTIONS, run, write
+
+COMMANDS = ("demo", "fit", "predict", "leaderboard", "evaluate", "update")
+ROW = ["2020-01-01", "A", "B", 1, 0]
+
+
+def test_help_and_version_load_no_jax():
+    program = (
+        "import sys\n"
+        "from jaxkick.cli import main\n"
+        "for option in ('--help', '--version'):\n"
+        "    sys.argv = ['jaxkick', option]\n"
+        "    try: main()\n"
+        "    except SystemExit as end: assert not end.code\n"
+        "print('jax' in sys.modules, 'numpy' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.endswith(f"jaxkick {jk.__version__}\nFalse False\n"), done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command):
+    ran = run(command, "--help")
+    assert ran.code == 0
+    assert "Examples:\n    jaxkick" in ran.out
+    assert "Exit codes: 0 fine" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["2020-01-02", "A", "B", "x", 0], "'x' on line 3 of 'results.csv', which is no number"),
+        (["2020-01-02", "A", "B", "", 0], "line 3 of 'results.csv'"),
+        (["2020-01-02", "", "B", 1, 0], "missing name in row 1.*line 3"),
+        (["2020-01-02", "B", "B", 1, 0], "name the same in row 1.*`--on-invalid drop`.*line 3"),
+        (["", "A", "B", 1, 0], "missing or infinite in row 1.*line 3"),
+        (["02.01.2020", "A", "B", 1, 0], "'02.01.2020' on line 3"),
+    ],
+)
+def test_bad_rows_are_told_with_their_line(tmp_path, cells, message):
+    results = write(tmp_path / "results.csv", [ROW, cells])
+    ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out")
+    assert ran.code == 1
+    assert ran.out == ""
+    assert re.search(message, ran.err)
+    assert not (tmp_path / "out").exists()
+
+
+BASE = ("--time", "date", "--first", "home", "--second", "away")
+SCORES = ("--score-first", "home_goals", "--score-second", "away_goals")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (BASE, "say in one way who won"),
+        ((*BASE, *SCORES, "--first-won"), "say in one way who won"),
+        ((*BASE, *SCORES[:2]), "go together"),
+        ((*BASE, "--outcome", "home_goals", "--as", "counts"), "--as says how points are read"),
+        ((*BASE, "--first-won", "--home"), "--home-column"),
+        ((*BASE, *SCORES, "--home", "--home-column", "home"), "give one of them"),
+        ((*BASE, "--outcome", "goals"), "did you mean 'home_goals' or 'away_goals'"),
+        ((*BASE, "--outcome", "home"), "both a name and an outcome"),
+        ((*BASE, *SCORES, "--encoding", "klingon"), "unknown"),
+        ((*BASE, *SCORES, "--unit", "fortnight"), "fortnight"),
+    ],
+)
+def test_wrong_usage(tmp_path, options, message):
+    results = write(tmp_path / "results.csv", [ROW])
+    ran = run("fit", results, *options, "-o", tmp_path / "out")
+    assert ran.code == 2
+    assert message in ran.err
+
+
+def test_output_that_is_a_file(tmp_path):
+    results = write(tmp_path / "results.csv", [ROW])
+    ran = run("fit", results, *OPTIONS, "-o", results)
+    assert ran.code == 2
+    assert "which is a file" in ran.err
+
+
+def test_zeros_and_ones_are_not_guessed_at(tmp_path):
+    results = write(tmp_path / "results.csv", [ROW, ["2020-01-02", "B", "A", 0, 0]])
+    ran = run("fit", results, *BASE, "--outcome", "home_goals", "-o", tmp_path / "out")
+    assert ran.code == 1
+    assert "write losses as -1" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("leaderboard", "nothing"), 2, "there is no model 'nothing'"),
+        (("leaderboard", "{model}", "--scale", "abc"), 2, "--scale is 'abc'"),
+        (("leaderboard", "{model}", "--interval", 2), 2, "--interval is 2.0"),
+        (("leaderboard", "{model}", "--time", 2019), 2, "the times of the model are dates"),
+        (("leaderboard", "{model}", "--time", "1999-01-01"), 1, "nobody is left"),
+        (("leaderboard", "{results}"), 1, "damaged"),
+        (("predict", "{model}"), 2, "--fixtures for many"),
+        (("predict", "{model}", "--first", "ada", "--second", "Ben"), 2, "did you mean 'Ada'"),
+        (("predict", "{model}", "--first", "Köln", "--second", "Ben"), 2, "'Köln, 1. FC'"),
+        (("predict", "{model}", "--first", "Ben", "--second", "Ben"), 2, "against itself"),
+        (("predict", "{model}", "--fixtures", "x", "--home"), 2, "leave out the rest"),
+        (("evaluate", "{results}", *OPTIONS, "--as", "counts"), 2, "not counts"),
+        (("evaluate", "{results}", *OPTIONS, "--start", "1999-01-01"), 2, "2020-01-04 to"),
+    ],
+)
+def test_errors_of_other_commands(league, arguments, code, message):
+    places = {"{model}": league.folder, "{results}": league.results}
+    ran = run(*(places.get(each, each) for each in arguments))
+    assert (ran.code, ran.out) == (code, "")
+    assert message in ran.err
+
+
+def test_repeated_rows_and_dropped_rows_are_noted(tmp_path):
+    rows = [ROW, ROW, ["", "B", "A", 0, 0]]
+    results = write(tmp_path / "results.csv", rows)
+    ran = run("evaluate", results, *OPTIONS, "--on-invalid", "drop")
+    assert "note: 'results.csv' has rows that say the same as an earlier one: line 3." in ran.err
+    assert "note: Dropped 1 of 3 rows" in ran.err
+
+
+def test_faults_of_our_own_are_told_as_such(monkeypatch, capsys):
+    @errors.guarded
+    def broken():
+        raise KeyError("x")
+
+    with pytest.raises(errors.typer.Exit) as end:
+        broken()
+    assert end.value.exit_code == 1
+    assert "a fault of jaxkick itself (KeyError: 'x')" in capsys.readouterr().err
+    monkeypatch.setenv("JAXKICK_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        broken()
+
+
+def test_inference_that_fails_has_its_own_code(capsys):
+    @errors.guarded
+    def failing():
+        raise jk.InferenceError("raise `max_steps`")
+
+    with pytest.raises(errors.typer.Exit) as end:
+        failing()
+    assert end.value.exit_code == 3
+    assert "raise `--max-steps`" in capsys.readouterr().err
+
+
+def test_all_public_names_are_there():
+    for name in jk.__all__:
+        assert getattr(jk, name) is not None
+    assert set(jk.__all__) <= set(dir(jk))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = jk.nothing
