@@ -1,6 +1,6 @@
 """What may be wrong with a fit, in words that say what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -8,10 +8,12 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxkick._parameters import AbstractParameter
+from jaxkick._parameters import AbstractParameter, resolve
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.times import look_like_dates
+from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels.base import AbstractKernel
+from jaxkick.kernels.time import Instant
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
 
@@ -20,6 +22,7 @@ __all__ = ["Finding", "diagnose"]
 _FAR_BEYOND = 10.0
 _FAR_BELOW = 0.1
 _NO_MARGIN = 1e-3
+_LOST = 1e-3
 # Numbers of this size are seconds since 1970, or finer.
 _SECONDS_OF_YEARS = 1e8
 
@@ -29,7 +32,7 @@ class Finding(NamedTuple):
 
     Attributes:
         kind: what it is about: `"convergence"`, `"comparability"`, `"lengthscale"`, `"unit"`,
-            `"margin"` or `"single matches"`.
+            `"margin"`, `"single matches"` or `"precision"`.
         message: what was found, and what to do about it.
     """
 
@@ -40,12 +43,19 @@ class Finding(NamedTuple):
         return f"{self.kind}: {self.message}"
 
 
-def diagnose(model: Model, index: Index, converged: bool, distance: float) -> tuple[Finding, ...]:
+def diagnose(
+    model: Model,
+    index: Index,
+    entries: Sequence[ScoreMoments],
+    converged: bool,
+    distance: float,
+) -> tuple[Finding, ...]:
     """Look at a fit and say what its user should know.
 
     Args:
         model: the model that was fitted.
         index: the index of the data.
+        entries: posterior mean and variance of every entry's score, chain by chain.
         converged: whether inference reached its fixed point.
         distance: how far it was from it, in posterior standard deviations.
     """
@@ -59,6 +69,7 @@ def diagnose(model: Model, index: Index, converged: bool, distance: float) -> tu
             )
         )
     found += [*_separate_pools(index), *_lengthscales(model, index), *_unit(index)]
+    found += _precision(model, index, entries)
     return (*found, *_margin(model.likelihood), *_single_matches(index))
 
 
@@ -131,6 +142,26 @@ def _unit(index: Index) -> Iterator[Finding]:
             "times are numbers beyond a hundred million, as seconds since 1970 are; pass dates, so "
             "that lengthscales are in years, or name the unit with `unit=`.",
         )
+
+
+def _precision(model: Model, index: Index, entries: Sequence[ScoreMoments]) -> Iterator[Finding]:
+    """Scores that are much larger, or were much less certain, than the type has digits for."""
+    last = Instant.at(float(index.times.max()), float(index.times.min()))
+    for group, (mean, variance) in zip(index.groups, entries, strict=True):
+        mean, variance = np.asarray(mean), np.asarray(variance)
+        known = variance > 0
+        kernel = resolve(model.kernel_of(group), last.offset.dtype)
+        prior = np.sqrt(float(kernel.covariance(last, last)))
+        deviation = np.sqrt(variance[known])
+        lost = np.abs(mean[known]) / deviation + (prior / deviation) ** 2
+        error = float(np.finfo(mean.dtype).eps * np.max(lost, initial=0.0))
+        if error > _LOST:
+            yield Finding(
+                "precision",
+                f"scores of the group {group!r} may be off by {error:.1g} standard deviations, "
+                f"because {mean.dtype} has no more digits: they are far from zero, or much better "
+                "known than before the matches. Use float64, or subtract a level from outcomes.",
+            )
 
 
 def _margin(likelihood: AbstractLikelihood) -> Iterator[Finding]:

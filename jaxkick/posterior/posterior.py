@@ -15,7 +15,7 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.query import Query
 from jaxkick.dataset.reading import read_alike
-from jaxkick.dataset.validation import OnInvalid
+from jaxkick.dataset.validation import OnInvalid, suggest_names
 from jaxkick.diagnosis import Finding, diagnose
 from jaxkick.inference.ending import Result, raise_unless_converged
 from jaxkick.inference.method import AbstractMethod
@@ -167,7 +167,7 @@ class Posterior(AbstractRatings, eqx.Module):
         if not len(entries.times):
             raise ValueError(
                 f"no observation has the feature {name!r}; pass `times` to see its prior, or "
-                "look for its name in `data.names`."
+                f"{suggest_names(name, index.names)}"
             )
         means, variances = (part[entries.positions] for part in self._entry_moments)
         return Scores.of(name, index, entries.times, jnp.asarray(means), jnp.asarray(variances))
@@ -252,7 +252,8 @@ class Posterior(AbstractRatings, eqx.Module):
         Returns:
             Findings, each with its `kind` and a `message` that says what to do.
         """
-        return diagnose(self.model, self.data.index, self.converged, float(self.distance))
+        index, distance = self.data.index, float(self.distance)
+        return diagnose(self.model, index, self.entries, self.converged, distance)
 
     def __repr__(self) -> str:
         ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"

@@ -2,18 +2,31 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
-from tests.robustness.leagues import KINDS, SETTINGS, faults
+from tests.robustness.leagues import KINDS, SETTINGS, League, faults
+
+LEAGUES = st.builds(
+    League,
+    kinds=st.frozensets(st.sampled_from(KINDS), max_size=3),
+    seed=st.integers(0, 2**20),
+    spread=st.sampled_from([0.0, 1.0, 2.0]),
+)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_fits_hold_what_they_must(name):
-    for kind in KINDS:
-        for seed in range(2):
-            found = list(faults(kind, seed, SETTINGS[name]))
-            assert not found, (kind, seed, found)
+@settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(league=LEAGUES)
+def test_fits_hold_what_they_must(name, league):
+    assert not list(faults(league, SETTINGS[name]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_league(kind):
+    assert not list(faults(League({kind}, seed=1), SETTINGS["probit ep"]))
 
 
 def test_a_weight_of_two_is_a_match_twice_in_reverse_kl():

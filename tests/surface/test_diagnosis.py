@@ -63,3 +63,25 @@ def test_dates_written_as_integers():
     dates = 20180100.0 + 1 + np.arange(40) % 28 + 100 * (np.arange(40) // 28)
     assert "such as 20180101, which look like dates" in check(times=dates, unit=None)["unit"]
     assert "unit" not in check(times=dates + 0.5)
+
+
+def test_scores_beyond_the_digits_of_single_precision():
+    """Said where a fit in float32 is off, as one in float64 shows, and only there."""
+    model = jk.Model(kernels.Constant(1.0), likelihoods.Gaussian(1.0))
+    points = np.random.default_rng(0).normal(size=40)
+    for scale, expected in ((1.0, False), (1e6, True)):
+        single, double = (
+            jk.infer(
+                model,
+                jk.Dataset.from_pairs(TIMES, RING, NEXT, scale * points, dtype=dtype),
+                tol=1e-3,
+            )
+            for dtype in ("float32", "float64")
+        )
+        mean, variance = map(np.asarray, double.entries[0])
+        off = np.abs(np.asarray(single.entries[0].mean) - mean)
+        assert (off.max() > 1e-2 * np.sqrt(variance.max())) == expected
+        said = {each.kind: each.message for each in single.check()}
+        assert ("precision" in said) == expected
+        assert "precision" not in {each.kind for each in double.check()}
+    assert "because float32 has no more digits" in said["precision"]
