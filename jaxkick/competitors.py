@@ -9,6 +9,7 @@ from jaxkick.dataset.counts import attack_of, defence_of
 from jaxkick.dataset.directory import Directory
 from jaxkick.dataset.home import HOME
 from jaxkick.dataset.names import DEFAULT_GROUP
+from jaxkick.dataset.validation import suggest_names
 
 __all__ = ["Competitors", "choose_competitors"]
 
@@ -106,8 +107,8 @@ def _played(
         name = next(iter(each))
         if name not in known:
             raise ValueError(
-                f"`names` has {name!r}, which takes part in no observation; look for its name in "
-                "`data.names`."
+                f"`names` has {name!r}, which takes part in no observation; "
+                f"{suggest_names(name, directory.names)}"
             )
         played.append(directory.played(name, until))
     return np.array([each.matches for each in played]), np.array([each.last for each in played])

@@ -23,6 +23,7 @@ __all__ = [
     "expected_score",
     "has_results",
     "has_sign_chances",
+    "is_whole",
     "level_chances",
     "outcome_chances",
     "outcome_columns",

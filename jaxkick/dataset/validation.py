@@ -3,12 +3,12 @@
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-__all__ = ["Checks", "OnInvalid", "list_rows", "unknown_column"]
+__all__ = ["Checks", "OnInvalid", "list_rows", "suggest_names", "unknown_column"]
 
 OnInvalid: TypeAlias = Literal["raise", "drop"]
 
@@ -119,9 +119,20 @@ def unknown_column(argument: str, name: str, columns: Iterable[str]) -> NoReturn
         ValueError: always.
     """
     columns = [str(column) for column in columns]
-    close = difflib.get_close_matches(str(name), columns, n=3)
-    # A difference of case alone is too far for difflib in short names.
-    close = close or [column for column in columns if column.lower() == str(name).lower()]
-    hint = " or ".join(repr(column) for column in close)
-    suggestion = f"did you mean {hint}?" if hint else f"its columns are {', '.join(columns)}."
+    suggestion = _close_to(name, columns) or f"its columns are {', '.join(columns)}."
     raise ValueError(f"`{argument}` names the column {name!r}, which the table lacks; {suggestion}")
+
+
+def suggest_names(name: Hashable, names: Iterable[Hashable]) -> str:
+    """What to do about a name that is not known: the closest names, or where to find them."""
+    suggestion = _close_to(name, [each for each in names if isinstance(each, str)])
+    return suggestion or "look for its name in `data.names`."
+
+
+def _close_to(name: Hashable, known: list[str]) -> str:
+    """The closest names as a question; nothing if none is close."""
+    close = difflib.get_close_matches(str(name), known, n=3)
+    # A difference of case alone is too far for difflib in short names.
+    close = close or [each for each in known if each.lower() == str(name).lower()]
+    hint = " or ".join(repr(each) for each in close)
+    return f"did you mean {hint}?" if hint else ""

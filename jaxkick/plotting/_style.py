@@ -8,14 +8,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
 
-__all__ = ["GREY", "INK", "PALE", "Line", "axes", "line", "shades", "spread"]
+__all__ = ["GREY", "INK", "PALE", "Line", "axes", "date_ticks", "line", "shades", "spread"]
 
 INK = "#1f2a37"
 GREY = "#8a93a0"
 PALE = "#e6e9ee"
 
-_COLOURS = ("#14405e", "#d1663a", "#4f9d8f", "#8c5a9e", "#e3ab2f", "#7a8fb0")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.2)), (0, (6, 2, 1.2, 2)))
+_COLOURS = ("#14405e", "#d1663a", "#4f9d8f", "#8c5a9e", "#cc9416", "#7a8fb0")
+# One less than colours, so that neither repeats together with the other for thirty lines.
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1.2, 1.2)),
+    (0, (6, 2, 1.2, 2)),
+    (0, (9, 1.5, 1.2, 1.5, 1.2, 1.5)),
+)
 
 
 class Line(NamedTuple):
@@ -49,6 +56,15 @@ def axes(ax: "Axes | None", size: tuple[float, float] = (7.5, 4.2)) -> "Axes":
     ax.tick_params(colors=INK, length=3, labelsize=9)
     ax.set_axisbelow(True)
     return ax
+
+
+def date_ticks(ax: "Axes") -> None:
+    """Dates along the x-axis, few and short enough to stand apart."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3, maxticks=8)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def shades() -> "LinearSegmentedColormap":

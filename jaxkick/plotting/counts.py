@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jaxkick.counts import CountsPrediction
+from jaxkick.outcomes import Distribution, is_whole
 from jaxkick.plotting import _style
 from jaxkick.prediction import Prediction
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["goal_differences", "goal_grid"]
 
 _NAMES = {-1: "second wins", 0: "tie", 1: "first wins"}
-_COLOURS = {-1: "#d9a679", 0: "#b8bec8", 1: "#14405e"}
+_COLOURS = {-1: "#c9703c", 0: "#d5dae2", 1: "#14405e"}
 
 
 def goal_differences(
@@ -32,23 +33,20 @@ def goal_differences(
     Raises:
         ValueError: if it is a prediction of several matches.
     """
-    difference = (
-        prediction.difference()
-        if isinstance(prediction, CountsPrediction)
-        else prediction.distribution()
-    )
+    difference = _differences(prediction)
     chances = np.asarray(difference.probabilities)
     _check_single(chances.ndim == 1)
-    kept = chances > 0.0005
+    kept = chances > 0.002 * chances.max()
     outcomes, chances = difference.outcomes[kept], chances[kept]
     signs = np.sign(outcomes).astype(int)
     ax = _style.axes(ax)
     ax.bar(outcomes, chances, 0.86, color=[_COLOURS[sign] for sign in signs])
+    result = np.asarray(prediction.result)
     for sign in (-1, 0, 1):
         own = signs == sign
-        if own.any():
+        if own.any() and result[sign + 1] > 0:
             place = np.average(outcomes[own], weights=chances[own])
-            text = f"{_NAMES[sign]}\n{np.asarray(prediction.result)[sign + 1]:.0%}"
+            text = f"{_NAMES[sign]}\n{result[sign + 1]:.0%}"
             ax.annotate(
                 text,
                 (place, chances[own].max()),
@@ -59,8 +57,9 @@ def goal_differences(
                 fontsize=9,
             )
     ax.set_ylim(0, 1.25 * chances.max())
-    ax.set_xticks(outcomes, [f"{outcome:+.0f}" if outcome else "0" for outcome in outcomes])
-    ax.yaxis.set_major_formatter(lambda chance, _: f"{chance:.0%}")
+    ax.locator_params(axis="x", nbins=15, integer=True)
+    ax.xaxis.set_major_formatter(lambda outcome, _: f"{outcome:+.0f}" if outcome else "0")
+    ax.yaxis.set_major_formatter(lambda chance, _: f"{100 * chance:.3g}%")
     ax.grid(axis="y", color=_style.PALE, lw=0.8)
     ax.set_xlabel("difference of goals", color=_style.INK)
     return ax
@@ -95,7 +94,19 @@ def goal_grid(
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.set_xlabel("goals of the second side", color=_style.INK)
     ax.set_ylabel("goals of the first side", color=_style.INK)
+    ax.set_title("probability in %", color=_style.GREY, fontsize=9, loc="left")
     return ax
+
+
+def _differences(prediction: Prediction | CountsPrediction) -> Distribution:
+    """The distribution over whole numbers, also where the likelihood knows of others."""
+    if isinstance(prediction, CountsPrediction):
+        return prediction.difference()
+    found = prediction.distribution()
+    if is_whole(prediction.likelihood):
+        return found
+    low, high = np.rint(found.outcomes[[0, -1]])
+    return prediction.distribution(np.arange(low, high + 1.0))
 
 
 def _check_single(single: bool) -> None:

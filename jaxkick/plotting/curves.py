@@ -43,7 +43,14 @@ def calibration(curve: _Curve, *, ax: "Axes | None" = None) -> "Axes":
     colour = _style.line(0).colour
     ax.errorbar(predicted, observed, errors, fmt="none", ecolor=colour, elinewidth=1.4, alpha=0.6)
     counts = np.asarray(curve.counts)
-    ax.scatter(predicted, observed, s=25 + 55 * counts / counts.max(), color=colour, zorder=3)
+    ax.scatter(
+        predicted,
+        observed,
+        s=25 + 55 * counts / counts.max(),
+        color=colour,
+        zorder=3,
+        clip_on=False,
+    )
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxkick.dataset.validation import suggest_names
 from jaxkick.plotting import _style
 from jaxkick.posterior import Posterior
 from jaxkick.ranking import Scale, points_of
@@ -50,6 +51,8 @@ def scores(
         times = index.scale.to_user(_grid(posterior, names))
     reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
     ends = []
+    # Where many bands lie on each other, each is paler.
+    alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
         numbers, means, variances = posterior.scores(name, times)
         mean, deviation = np.asarray(means), np.sqrt(np.asarray(variances))
@@ -57,13 +60,17 @@ def scores(
         shown = index.scale.to_user(numbers)
         colour, dashes = _style.line(number)
         if interval:
-            ax.fill_between(shown, middle - spread, middle + spread, color=colour, alpha=0.13, lw=0)
+            ax.fill_between(
+                shown, middle - spread, middle + spread, color=colour, alpha=alpha, lw=0
+            )
         ax.plot(shown, middle, color=colour, ls=dashes, lw=1.8, label=str(name))
         ends.append((shown[-1], middle[-1], colour))
     ax.margins(x=0.01)
     ax.grid(axis="y", color=_style.PALE, lw=0.8)
     ax.set_ylabel("score" if scale is None else "rating", color=_style.INK)
-    if not index.scale.dates:
+    if index.scale.dates:
+        _style.date_ticks(ax)
+    else:
         ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=_style.INK)
     _label_ends(ax, [str(name) for name in names], ends)
     return ax
@@ -72,14 +79,14 @@ def scores(
 def _grid(posterior: Posterior, names: Sequence[Hashable]) -> np.ndarray:
     """Times from the first to the last match of all features."""
     played = [posterior.data.entries(name).times for name in names]
-    missing = [name for name, each in zip(names, played, strict=True) if not len(each)]
-    if missing or not played:
-        raise ValueError(
-            f"no observation has the feature {missing[0]!r}; pass `times` to see its prior, or "
-            "look for its name in `data.names`."
-            if missing
-            else "`names` is empty; name at least one feature."
-        )
+    if not played:
+        raise ValueError("`names` is empty; name at least one feature.")
+    for name, each in zip(names, played, strict=True):
+        if not len(each):
+            raise ValueError(
+                f"no observation has the feature {name!r}; pass `times` to see its prior, or "
+                f"{suggest_names(name, posterior.data.names)}"
+            )
     return np.linspace(min(each[0] for each in played), max(each[-1] for each in played), _POINTS)
 
 

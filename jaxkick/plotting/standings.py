@@ -64,14 +64,19 @@ def win_probabilities(
 
     Returns:
         The axes.
+
+    Raises:
+        ValueError: if there are less than two names.
     """
     count = len(names)
+    if count < 2:
+        raise ValueError("`names` has too few for a matrix; name at least two.")
     pairs = [(first, second) for first in names for second in names if first != second]
     first, second = (list(side) for side in zip(*pairs, strict=True))
     prediction = posterior.predict(first, second, time, home=home)
     chances = np.full((count, count), np.nan)
     chances[~np.eye(count, dtype=bool)] = np.asarray(prediction.result)[:, 2]
-    ax = _style.axes(ax, (1.8 + 0.52 * count, 1.2 + 0.46 * count))
+    ax = _style.axes(ax, (max(4.4, 1.8 + 0.52 * count), 1.2 + 0.46 * count))
     ax.imshow(chances, cmap=_style.shades(), vmin=0.0, vmax=1.0, aspect="auto")
     for (row, column), chance in np.ndenumerate(chances):
         if np.isfinite(chance):
@@ -83,7 +88,9 @@ def win_probabilities(
     ax.xaxis.tick_top()
     ax.tick_params(length=0)
     ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_xlabel("probability in % that the row beats the column", color=_style.GREY, fontsize=9)
+    place = {1.0: ", at home,", -1.0: ", away,"}.get(home or 0.0, "")
+    caption = f"probability in % that the row{place} beats the column"
+    ax.set_xlabel(caption, color=_style.GREY, fontsize=9)
     ax.xaxis.set_label_position("bottom")
     return ax
 

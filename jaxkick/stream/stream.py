@@ -14,6 +14,7 @@ from jaxkick.dataset.query import Query
 from jaxkick.dataset.reading import read_alike
 from jaxkick.dataset.validation import OnInvalid
 from jaxkick.inference.problem import ScoreMoments
+from jaxkick.inference.request import check_kinds
 from jaxkick.kernels.time import Epoch
 from jaxkick.model import Model
 from jaxkick.posterior.ratings import AbstractRatings
@@ -65,8 +66,10 @@ class Stream(AbstractRatings):
             data: the first matches. Later ones are read as they were.
 
         Raises:
+            TypeError: if the arguments are something else.
             ValueError: if the model has a prior mean for every feature.
         """
+        check_kinds(model, data)
         if isinstance(model.mean, AbstractParameter) and model.mean.value.ndim:
             raise ValueError(
                 "the model's `mean` has a number for each feature, but a stream meets features "

@@ -70,6 +70,9 @@ def test_win_probabilities(posterior, ax):
     assert shown[1, 2] == pytest.approx(chance)
     assert shown[2, 1] == pytest.approx(1 - chance)
     assert np.isnan(shown[0, 0])
+    assert ax.get_xlabel() == "probability in % that the row beats the column"
+    with pytest.raises(ValueError, match="name at least two"):
+        plotting.win_probabilities(posterior, names[:1], "2003-01-01", ax=ax)
     assert f"{100 * chance:.0f}" in texts(ax)
 
 
@@ -101,6 +104,13 @@ def test_goals(ax):
     assert sum(heights) == pytest.approx(1, abs=0.01)
     np.testing.assert_allclose(heights, heights[::-1], rtol=1e-6)
     assert len(texts(ax)) == 3
+    ax.clear()
+    points = jk.Prediction(jnp.array(3.0), jnp.array(4.0), jk.likelihoods.Gaussian(12.0))
+    heights = {
+        round(bar.get_center()[0]): bar.get_height()
+        for bar in plotting.goal_differences(points, ax=ax).patches
+    }
+    assert heights[7] == pytest.approx(np.exp(-0.5) / np.sqrt(32 * np.pi))
     ax.clear()
     assert plotting.goal_grid(match, largest=3, ax=ax) is ax
     np.testing.assert_allclose(ax.images[0].get_array(), match.grid(3))

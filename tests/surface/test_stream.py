@@ -6,7 +6,7 @@ from scipy import stats
 
 import jaxkick as jk
 from jaxkick.dataset import Dataset
-from jaxkick.likelihoods import AbstractLikelihood
+from tests.surface.league import COLUMNS, Watched, matches
 
 KERNEL = jk.kernels.Constant(0.4) + jk.kernels.Matern32(1.0, 2.0)
 MODEL = jk.Model(
@@ -14,18 +14,14 @@ MODEL = jk.Model(
     jk.likelihoods.Probit(),
     mean={"home": 0.2},
 )
-COLUMNS = {"time": "t", "first": "a", "second": "b", "outcome": "y", "home": True}
 
 
 def table(count, seed, names="abcd", begin=0.0):
-    generator = np.random.default_rng(seed)
-    pairs = np.array([generator.choice(list(names), 2, replace=False) for _ in range(count)])
-    return {
-        "t": begin + np.sort(generator.uniform(0, 4, count)),
-        "a": pairs[:, 0],
-        "b": pairs[:, 1],
-        "y": generator.choice([-1.0, 1.0], count),
-    }
+    return matches(count, seed, names, begin, outcomes=(-1.0, 1.0))
+
+
+def dataset(table):
+    return Dataset.from_frame(table, **COLUMNS, home=True)
 
 
 def team(times, first):
@@ -54,8 +50,8 @@ class Dense:
 
 def dense_pass(*tables):
     features, total = {"home": Dense(home)}, 0.0
-    for matches in tables:
-        for t, a, b, y in zip(*matches.values(), strict=True):
+    for each in tables:
+        for t, a, b, y in zip(*each.values(), strict=True):
             parts = [(features.setdefault(n, Dense(team)), x) for n, x in ((a, 1), (b, -1))]
             parts.append((features["home"], 1))
             moments = [feature.at(t) for feature, _ in parts]
@@ -75,7 +71,7 @@ def dense_pass(*tables):
 
 def test_a_stream_is_a_filter_with_fixed_sites():
     one, two = table(12, 0), table(5, 1, "abxy", begin=4.0)
-    stream = jk.Stream.start(MODEL, Dataset.from_frame(one, **COLUMNS)).observe(two)
+    stream = jk.Stream.start(MODEL, dataset(one)).observe(two)
     features, total = dense_pass(one, two)
     assert stream.log_evidence == pytest.approx(total, abs=1e-9)
     assert stream.num_observations == 17
@@ -86,50 +82,39 @@ def test_a_stream_is_a_filter_with_fixed_sites():
     np.testing.assert_allclose(stream.combination("home", 9.5), (mean + 0.2, variance), atol=1e-9)
     board = stream.leaderboard(9.5)
     assert sorted(board["name"]) == list("abcdxy")
-    games = [*one["a"], *one["b"], *two["a"], *two["b"]]
+    games = [*one["first"], *one["second"], *two["first"], *two["second"]]
     assert dict(zip(board["name"], board["matches"], strict=True))["a"] == games.count("a")
-    forecast = stream.forecast({"t": [9.5], "a": ["a"], "b": ["new"]})
+    forecast = stream.forecast({"time": [9.5], "first": ["a"], "second": ["new"]})
     prediction = stream.predict("a", "new", 9.5, home=1)
     prior = 1.4 + features["a"].at(9.5)[1] + variance
     assert float(prediction.variance) == pytest.approx(prior, abs=1e-9)
     assert forecast["first_wins"][0] == pytest.approx(float(prediction.probabilities[1]))
 
 
-class Watched(AbstractLikelihood):
-    """A probit that counts how often it is traced."""
-
-    def log_prob(self, outcome, score):
-        return jk.likelihoods.Probit().log_prob(outcome, score)
-
-    def log_partition(self, outcome, mean, variance, weight=None):
-        TRACES.append(1)
-        return jk.likelihoods.Probit().log_partition(outcome, mean, variance, weight)
-
-
-TRACES = []
-
-
 def test_single_matches_do_not_compile_and_state_does_not_grow():
     model = jk.Model(jk.kernels.Matern12(1.0, 2.0), Watched())
-    stream = jk.Stream.start(model, Dataset.from_frame(table(8, 2), **COLUMNS))
-    sizes, traces = [], []
+    stream = jk.Stream.start(model, dataset(table(8, 2)))
+    sizes, traces, before = [], [], len(Watched.traces)
     for step in range(6):
         stream = stream.observe(table(1, step, begin=4.0 * (step + 1)))
         sizes.append([state.m.shape for state in stream.states])
-        traces.append(len(TRACES))
-    assert traces[0] > 0
+        traces.append(len(Watched.traces))
+    # The first match alone compiles.
+    assert traces[0] > before
     assert len(set(traces)) == 1
     assert all(size == sizes[0] for size in sizes)
 
 
 def test_refusals():
-    stream = jk.Stream.start(MODEL, Dataset.from_frame(table(8, 2), **COLUMNS))
+    stream = jk.Stream.start(MODEL, dataset(table(8, 2)))
     with pytest.raises(ValueError, match="earlier than one that its competitors have had, in row"):
         stream.observe(table(2, 3, begin=-9.0))
     with pytest.raises(ValueError, match="`time` is before the last match of"):
         stream.predict("a", "b", -1.0)
-    with pytest.raises(ValueError, match="`outcome` is 0 in row 1, outside the domain of Probit"):
-        stream.observe(table(2, 3, begin=9.0) | {"y": [1.0, 0.0]})
+    with pytest.raises(ValueError, match="is outside the domain of Probit in row 1"):
+        stream.observe(table(2, 3, begin=9.0) | {"outcome": [1.0, 0.0]})
+    with pytest.raises(TypeError, match="`model` must be a `Model`, not Dataset"):
+        jk.Stream.start(dataset(table(8, 2)), MODEL)
     means = jk.Model(KERNEL, jk.likelihoods.Probit(), mean=np.zeros(5))
     with pytest.raises(ValueError, match="a stream meets features that are not known yet"):
-        jk.Stream.start(means, Dataset.from_frame(table(8, 2), **COLUMNS))
+        jk.Stream.start(means, dataset(table(8, 2)))

@@ -9,7 +9,7 @@ float64, whatever JAX is set to.
 """
 
 from jaxkick.compat.kickscore import kernel
-from jaxkick.compat.kickscore.item import Item
+from jaxkick.compat.kickscore.model import Item
 from jaxkick.compat.kickscore.outcomes import (
     BinaryModel,
     CountDiffModel,

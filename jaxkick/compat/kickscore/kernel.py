@@ -1,6 +1,6 @@
 """Kernels by kickscore's names and arguments; items with equal ones are fitted as one group."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, ClassVar
 
 import jax
@@ -60,12 +60,18 @@ class Add(Kernel):
         return self.first.to_jaxkick() + self.second.to_jaxkick()
 
 
-@dataclass(frozen=True)
-class Constant(Kernel):
-    """A score that never changes."""
+def _renamed(name: str, native: Any, *arguments: Any) -> Any:
+    """A kernel of jaxkick's under kickscore's name and with its arguments, in the same order."""
+    space = {"native": staticmethod(native), "__module__": __name__, "__doc__": native.__doc__}
+    return make_dataclass(name, arguments, bases=(Kernel,), namespace=space, frozen=True)
 
-    var: float
-    native = jk.kernels.Constant
+
+Constant = _renamed("Constant", jk.kernels.Constant, "var")
+Exponential = _renamed("Exponential", jk.kernels.Matern12, "var", "lscale")
+Matern32 = _renamed("Matern32", jk.kernels.Matern32, "var", "lscale")
+Matern52 = _renamed("Matern52", jk.kernels.Matern52, "var", "lscale")
+Affine = _renamed("Affine", jk.kernels.Affine, "var_offset", "var_slope", "t0")
+Wiener = _renamed("Wiener", jk.kernels.Wiener, "var", "t0", ("var_t0", float, 0.0))
 
 
 @dataclass(frozen=True)
@@ -82,52 +88,6 @@ class PiecewiseConstant(Kernel):
         # There a boundary begins a piece, so that it has to stand a little later.
         after = [bound + 1e-10 * max(1.0, abs(bound)) for bound in bounds]
         return jk.kernels.PiecewiseConstant(var, after)
-
-
-@dataclass(frozen=True)
-class _Matern(Kernel):
-    """A Matérn kernel."""
-
-    var: float
-    lscale: float
-
-
-class Exponential(_Matern):
-    """Matérn 1/2."""
-
-    native = jk.kernels.Matern12
-
-
-class Matern32(_Matern):
-    """Matérn 3/2."""
-
-    native = jk.kernels.Matern32
-
-
-class Matern52(_Matern):
-    """Matérn 5/2."""
-
-    native = jk.kernels.Matern52
-
-
-@dataclass(frozen=True)
-class Affine(Kernel):
-    """A straight line with an offset at t0."""
-
-    var_offset: float
-    var_slope: float
-    t0: float
-    native = jk.kernels.Affine
-
-
-@dataclass(frozen=True)
-class Wiener(Kernel):
-    """Brownian motion from t0 on."""
-
-    var: float
-    t0: float
-    var_t0: float = 0.0
-    native = jk.kernels.Wiener
 
 
 def PeriodicExponential(var: float, lscale: float, period: float) -> Kernel:

@@ -2,20 +2,53 @@
 
 import math
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxkick as jk
-from jaxkick.compat.kickscore.item import Item
 from jaxkick.compat.kickscore.kernel import Kernel
+from jaxkick.compat.kickscore.plotting import plot_scores
 
-__all__ = ["InvalidObservation", "Model", "Observation", "Team"]
+__all__ = ["InvalidObservation", "Item", "Model", "Observation", "Team"]
 
 Team = dict[Hashable, float] | list[Hashable] | tuple[Hashable, ...]
 
 METHODS = {"ep": jk.ExpectationPropagation, "kl": jk.ReverseKL}
+
+
+class Item:
+    """A team or player; its posterior is that of the model that it belongs to."""
+
+    def __init__(self, kernel: Kernel, fitter: Literal["batch", "recursive"], *owner: Any):
+        if fitter not in ("batch", "recursive"):
+            raise ValueError(f"invalid fitter type '{fitter}'; it is 'recursive' or 'batch'.")
+        self.kernel = kernel
+        self.times: list[float] = []
+        self.num_fitted = 0
+        self._model, self._name = owner or (None, None)
+
+    @property
+    def scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Times, means and variances at the item's observations, in the order of time."""
+        self.check_fitted()
+        times = np.sort(np.array(self.times))
+        return times, *self.predict(times)
+
+    def predict(self, ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances at any times."""
+        self.check_fitted()
+        if not self.times or not len(ts):
+            return np.zeros(len(ts)), self.kernel.k_diag(ts)
+        with jax.enable_x64(True):
+            return tuple(map(np.array, self._model.posterior.scores(self._name, ts)[1:]))
+
+    def check_fitted(self) -> None:
+        """Raise if observations came after the last fit."""
+        if self.num_fitted != len(self.times):
+            raise RuntimeError("new data since last call to `fit()`")
 
 
 class InvalidObservation(ValueError, AssertionError):
@@ -40,8 +73,9 @@ class Model:
         observations: what was observed, in the order of the calls.
         last_t: the latest time.
         posterior: what jaxkick made of the last fit; `None` before it.
-        moments: means and variances of all scores that were observed, side by side.
     """
+
+    plot_scores = plot_scores
 
     def __init__(self, likelihood: Callable, kernel: Kernel | None = None):
         """Begin without items.
@@ -54,16 +88,13 @@ class Model:
         self.observations: list[Observation] = []
         self.last_t = -math.inf
         self.posterior: jk.Posterior | None = None
-        self.moments: list[np.ndarray] = []
         self._likelihood, self._default_kernel = likelihood, kernel
-        self._groups: dict[Kernel, str] = {}
 
     def add_item(self, name: Hashable, kernel: Kernel, fitter: str = "recursive") -> None:
         """Declare an item; both of kickscore's fitters mean the same."""
         if name in self.item:
             raise ValueError(f"item '{name}' already added")
         self.item[name] = Item(kernel, fitter, self, name)
-        self._groups.setdefault(kernel, f"kernel {len(self._groups)}")
 
     def fit(self, method="ep", lr=1.0, tol=1e-3, max_iter=100, verbose=False) -> bool:
         """Fit all scores, from where the last fit ended.
@@ -74,7 +105,7 @@ class Model:
             tol: the distance to the fixed point that may be left, in posterior standard
                 deviations.
             max_iter: stop after so many updates.
-            verbose: whether to show progress on the error stream.
+            verbose: whether to print the distance after every update.
 
         Returns:
             Whether the fixed point was reached.
@@ -86,12 +117,10 @@ class Model:
         if max_iter < 1 or not self.observations:
             return max_iter > 0
         rule = METHODS[method](damping=max(0.0, 1.0 - lr))
+        # The first step looks at where it starts.
+        options = {"tol": tol, "max_steps": max_iter + 1, "throw": False}
         with jax.enable_x64(True):
-            # The first step looks at where it starts.
-            limits = {"tol": tol, "max_steps": max_iter + 1, "throw": False}
-            self.posterior = self._infer(rule, limits, verbose)
-        parts = zip(*self.posterior.entries, strict=True)
-        self.moments = [np.concatenate([np.ravel(part) for part in chains]) for chains in parts]
+            self.posterior = self._infer(rule, progress=verbose and _print_progress, **options)
         for item in self.item.values():
             item.num_fitted = len(item.times)
         return self.posterior.converged
@@ -99,47 +128,36 @@ class Model:
     @property
     def log_likelihood(self) -> float:
         """The log-marginal likelihood (EP), or a lower bound of it (reverse KL)."""
-        if self._num_fitted != len(self.observations):
-            raise RuntimeError("new data since last call to `fit()`")
+        for item in self.item.values():
+            item.check_fitted()
         return float(self.posterior.log_marginal_likelihood) if self.posterior else 0.0
 
     def to_jaxkick(self) -> tuple[jk.Model, jk.Dataset]:
         """Model and data in jaxkick's terms, for `jaxkick.learn` and all else."""
-        groups = {name: self._group_of(name) for name in self.item}
-        return self._model(), _dataset(self.observations, groups)
-
-    def plot_scores(self, items, resolution=None, figsize=None, timestamps=False) -> Any:
-        """A figure and its axes with the scores of items over time; needs matplotlib."""
-        from jaxkick.compat.kickscore.plotting import plot_scores
-
-        return plot_scores(self, items, resolution, figsize, timestamps)
+        kernels = {item.kernel for item in self.item.values()}
+        likelihood = self._likelihood_of([seen.parameter for seen in self.observations])
+        model = jk.Model({repr(each): each.to_jaxkick() for each in kernels}, likelihood)
+        return model, self._dataset(self.observations)
 
     def __getstate__(self) -> dict:
         # As NumPy's arrays, which are read back in float64 whatever JAX is set to.
         return {**self.__dict__, "posterior": jax.device_get(self.posterior)}
 
-    @property
-    def _num_fitted(self) -> int:
-        return self.posterior.data.num_observations if self.posterior else 0
-
     def _group_of(self, name: Hashable) -> str:
-        return self._groups[self.item[name].kernel]
+        """Items with equal kernels are one group."""
+        return repr(self.item[name].kernel)
 
-    def _infer(self, rule: Any, limits: dict[str, Any], verbose: bool) -> jk.Posterior:
+    def _infer(self, rule: Any, **options: Any) -> jk.Posterior:
         """The posterior, from the last one on where that can be."""
-        last, known = self.posterior, self._num_fitted
+        last = self.posterior
+        known = last.data.num_observations if last else 0
         if known == len(self.observations):
-            return jk.infer(last.model, last.data, rule, start=last, progress=verbose, **limits)
+            return jk.infer(last.model, last.data, rule, start=last, **options)
         alike = len({seen.parameter for seen in self.observations}) == 1
-        if last and alike and last.method == rule and len(last.model.kernel) == len(self._groups):
-            return last.update(_dataset(self.observations[known:], self._group_of), **limits)
-        data = _dataset(self.observations, self._group_of)
-        return jk.infer(self._model(), data, rule, progress=verbose, **limits)
-
-    def _model(self) -> jk.Model:
-        kernels = {name: kernel.to_jaxkick() for kernel, name in self._groups.items()}
-        parameters = [seen.parameter for seen in self.observations]
-        return jk.Model(kernels, self._likelihood_of(parameters))
+        groups = set(map(self._group_of, self.item))
+        if last and alike and last.method == rule and set(last.model.kernel) == groups:
+            return last.update(self._dataset(self.observations[known:]), **options)
+        return jk.infer(*self.to_jaxkick(), rule, **options)
 
     def _likelihood_of(self, parameters: list[float | None]) -> Any:
         """The likelihood with one parameter for all, where it is the same, or one for each."""
@@ -168,32 +186,31 @@ class Model:
             if not isinstance(team, (dict, list, tuple)):
                 raise ValueError("items should be a list, a tuple or a dict")
             for name in team:
-                if name not in self.item and self._default_kernel is not None:
-                    self.add_item(name, self._default_kernel)
                 if name not in self.item:
-                    raise KeyError(name)
+                    if self._default_kernel is None:
+                        raise KeyError(name)
+                    self.add_item(name, self._default_kernel)
                 value = sign * float(team[name]) if isinstance(team, dict) else sign
                 features[name] = features.get(name, 0.0) + value
         return features
 
-    def _score(self, first: Team, second: Team, t: float) -> tuple[float, float]:
-        """Mean and variance of a match's combined score."""
-        mean, variance, observed = 0.0, 0.0, {}
-        for name, value in self._features(first, second).items():
-            item = self.item[name]
-            item.check_fitted()
-            if item.times:
-                observed[name] = value
-            else:
-                variance += value**2 * float(item.kernel.k_diag(t))
-        if observed:
-            with jax.enable_x64(True):
-                moments = self.posterior.combination(observed, t)
-            mean, variance = float(moments.mean), variance + float(moments.variance)
-        return mean, variance
+    def _predict(self, teams, t, parameter=None) -> jk.Prediction:
+        """What is known of a match."""
+        moments = np.zeros(2)
+        for name, value in self._features(*teams).items():
+            mean, variance = self.item[name].predict(np.array([t]))
+            moments += value * mean[0], value**2 * variance[0]
+        with jax.enable_x64(True):
+            mean, variance = jnp.asarray(moments)
+            return jk.Prediction(mean, variance, self._likelihood_of([parameter]))
+
+    def _dataset(self, observations: list[Observation]) -> jk.Dataset:
+        times, features, outcomes, weights, _ = map(list, zip(*observations, strict=True))
+        weight = None if set(weights) == {1.0} else weights
+        groups = self._group_of
+        return jk.Dataset.from_mappings(times, features, outcomes, weight=weight, groups=groups)
 
 
-def _dataset(observations: list[Observation], groups: Any) -> jk.Dataset:
-    times, features, outcomes, weights, _ = map(list, zip(*observations, strict=True))
-    weight = None if set(weights) == {1.0} else weights
-    return jk.Dataset.from_mappings(times, features, outcomes, weight=weight, groups=groups)
+def _print_progress(steps: int, distance: float) -> None:
+    """A line as kickscore writes it."""
+    print(f"iteration {int(steps)}, max diff: {float(distance):.5f}", flush=True)  # noqa: T201

@@ -1,39 +1,35 @@
 """Models by kickscore's names and arguments, one for each kind of outcome."""
 
-import math
-from typing import Any
+from statistics import NormalDist
 
-import equinox as eqx
 import jax
 import numpy as np
 
+import jaxkick as jk
 from jaxkick import likelihoods
 from jaxkick.compat.kickscore.model import InvalidObservation, Model
 
 __all__ = ["BinaryModel", "CountDiffModel", "CountModel", "DifferenceModel", "TernaryModel"]
-
-BINARY = {"probit": likelihoods.Probit, "logit": likelihoods.Logit}
-TERNARY = {"probit": likelihoods.OrdinalProbit, "logit": likelihoods.OrdinalLogit}
 
 
 class BinaryModel(Model):
     """One side wins."""
 
     def __init__(self, obs_type="probit", **options):
-        super().__init__(_of_type(BINARY, obs_type), **options)
+        super().__init__(getattr(likelihoods, _kind(obs_type)), **options)
 
     def observe(self, winners, losers, t, *, weight=1.0):
         self._observe((winners, losers), t, 1.0, weight)
 
     def probabilities(self, team1, team2, t):
-        return _from_best(self._likelihood(), *self._score(team1, team2, t))
+        return _from_best(self._predict((team1, team2), t))
 
 
 class TernaryModel(Model):
     """One side wins, or there is a tie."""
 
     def __init__(self, margin=0.1, obs_type="probit", **options):
-        super().__init__(_of_type(TERNARY, obs_type), **options)
+        super().__init__(getattr(likelihoods, f"Ordinal{_kind(obs_type)}"), **options)
         self.margin = margin
 
     def observe(self, winners, losers, t, tie=False, margin=None, *, weight=1.0):
@@ -41,8 +37,8 @@ class TernaryModel(Model):
         self._observe((winners, losers), t, 0.0 if tie else 1.0, weight, margin)
 
     def probabilities(self, team1, team2, t, margin=None):
-        likelihood = self._likelihood_of([self.margin if margin is None else margin])
-        return _from_best(likelihood, *self._score(team1, team2, t))
+        margin = self.margin if margin is None else margin
+        return _from_best(self._predict((team1, team2), t, margin))
 
 
 class DifferenceModel(Model):
@@ -54,14 +50,14 @@ class DifferenceModel(Model):
 
     def observe(self, items1, items2, diff, var=None, t=0.0, *, weight=1.0):
         var = self.var if var is None else var
-        if not var > 0:
-            raise InvalidObservation(f"`var` is {var}, but must be above zero.")
+        _check(var > 0, f"`var` is {var}, but must be above zero.")
         self._observe((items1, items2), t, diff, weight, var)
 
     def probabilities(self, items1, items2, threshold=0.0, var=None, t=0.0):
-        mean, variance = self._score(items1, items2, t)
-        z = (mean - threshold) / math.sqrt(2 * (variance + (self.var if var is None else var)))
-        return 0.5 * math.erfc(-z), 0.5 * math.erfc(z)
+        var = self.var if var is None else var
+        match = self._predict((items1, items2), t, var)
+        above = NormalDist(threshold, (match.variance.item() + var) ** 0.5).cdf(match.mean.item())
+        return above, 1.0 - above
 
 
 class CountModel(Model):
@@ -71,12 +67,12 @@ class CountModel(Model):
         super().__init__(likelihoods.Poisson, **options)
 
     def observe(self, items1, items2, count, t=0.0, *, weight=1.0):
-        if not isinstance(count, (int, np.integer)) or count < 0:
-            raise InvalidObservation(f"`count` is {count!r}, not a whole number from zero.")
+        whole = isinstance(count, (int, np.integer)) and count >= 0
+        _check(whole, f"`count` is {count!r}, not a whole number from zero.")
         self._observe((items1, items2), t, count, weight)
 
     def probabilities(self, items1, items2, t=0.0):
-        return _around_zero(self._likelihood(), *self._score(items1, items2, t), signed=False)
+        return _around_zero(self._predict((items1, items2), t), signed=False)
 
 
 class CountDiffModel(Model):
@@ -87,35 +83,37 @@ class CountDiffModel(Model):
         self._base_rate = base_rate
 
     def observe(self, items1, items2, diff, t=0.0, *, weight=1.0):
-        if diff != round(diff):
-            raise InvalidObservation(f"`diff` is {diff!r}, not a whole number.")
+        _check(diff == round(diff), f"`diff` is {diff!r}, not a whole number.")
         self._observe((items1, items2), t, diff, weight, self._base_rate)
 
     def probabilities(self, items1, items2, t=0.0):
-        likelihood = self._likelihood(self._base_rate)
-        return _around_zero(likelihood, *self._score(items1, items2, t), signed=True)
+        return _around_zero(self._predict((items1, items2), t, self._base_rate), signed=True)
 
 
-def _of_type(kinds: dict[str, type], obs_type: str) -> type:
-    if obs_type not in kinds:
+def _kind(obs_type: str) -> str:
+    """What the names of likelihoods end on."""
+    if obs_type not in ("probit", "logit"):
         raise ValueError(f"unknown observation type: '{obs_type}'")
-    return kinds[obs_type]
+    return obs_type.capitalize()
 
 
-def _from_best(likelihood: Any, mean: float, variance: float) -> tuple[float, ...]:
+def _check(valid: bool, problem: str) -> None:
+    if not valid:
+        raise InvalidObservation(problem)
+
+
+def _from_best(match: jk.Prediction) -> tuple[float, ...]:
     """Probabilities of win, tie if there is one, and loss."""
     with jax.enable_x64(True):
-        levels = eqx.filter_jit(likelihood.probabilities)(np.array(mean), np.array(variance))
-    return tuple(np.array(levels)[::-1].tolist())
+        return tuple(np.array(match.probabilities)[::-1].tolist())
 
 
-def _around_zero(likelihood: Any, mean: float, variance: float, signed: bool) -> tuple[float, ...]:
+def _around_zero(match: jk.Prediction, signed: bool) -> tuple[float, ...]:
     """Probabilities of the smallest counts that have 999 thousandths of the mass."""
     for reach in 2 ** np.arange(4, 21):
         counts = np.arange(-reach if signed else 0, reach + 1.0)
         with jax.enable_x64(True):
-            log_prob = eqx.filter_jit(likelihood.predictive_log_prob)
-            likely = np.exp(log_prob(counts, np.array(mean), np.array(variance)))
+            likely = np.array(match.distribution(counts).probabilities)
         mass = np.bincount(np.abs(counts).astype(int), likely).cumsum()
         if mass[-1] >= 0.999:
             return tuple(likely[np.abs(counts) <= np.argmax(mass >= 0.999)].tolist())

@@ -3,14 +3,15 @@
 from datetime import datetime
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 __all__ = ["plot_scores"]
 
 
-def plot_scores(model: Any, items, resolution, figsize, timestamps) -> tuple[Any, Any]:
-    """A line for each item's mean in a band of one standard deviation.
+def plot_scores(
+    model: Any, items, resolution=None, figsize=None, timestamps=False
+) -> tuple[Any, Any]:
+    """A line for each item's mean in a band of one standard deviation; needs matplotlib.
 
     Args:
         model: a fitted model.
@@ -22,6 +23,8 @@ def plot_scores(model: Any, items, resolution, figsize, timestamps) -> tuple[Any
     Returns:
         The figure and its axes.
     """
+    import matplotlib.pyplot as plt
+
     times = [observation.t for observation in model.observations]
     resolution = resolution or 100 / max(max(times) - min(times), 1e-9)
     figure, axes = plt.subplots(figsize=figsize)
