@@ -21,6 +21,7 @@ _CALM = 20
 _LEAST_FALL = 0.001
 _MOST_GROWTH, _MOST_PLAIN_GROWTH = 2.0, 100.0
 _MOST_REJECTED = 20
+_LEAP, _LEAPS = 2.0, 24
 
 Tree = TypeVar("Tree")
 
@@ -149,7 +150,7 @@ def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) 
     stalled = good & (patience <= 0)
     overshot = ~good & started & ~accelerated
     caution = _take_care(state, good, stalled, overshot)
-    unsettled = (caution.damping != damping) | (caution.plain > 0)
+    unsettled = (caution.damping != damping) | (caution.plain > 0) | _is_far(moved, state.steps)
     restart = stalled | ~started | ~good | unsettled
     onward, history = _next_sites(state, evaluated, caution.damping, restart)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
@@ -184,7 +185,7 @@ def _take_care(
     steps in a row went well; where that brought trouble, the next try waits twice as long.
     """
     old = state.caution
-    rests = jnp.zeros((), bool) if state.history is None else stalled & (old.plain == 0)
+    rests = stalled & _was_accelerated(state)
     more = (stalled & ~rests) | overshot
     calm = jnp.where(good & ~stalled, old.calm + 1, 0)
     less = (calm >= old.wait) & (old.damping > old.least)
@@ -202,6 +203,15 @@ def _take_care(
         plain=jnp.where(rests, rest, jnp.maximum(old.plain - 1, 0)),
         rest=rest,
     )
+
+
+def _is_far(moved: Scalar, steps: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether the first steps still leap, by which no later one can be foretold.
+
+    A secant through leaps would throw off what is hardly determined, such as the level that all
+    scores share under a wide prior, and no later step would bring it back.
+    """
+    return (steps < _LEAPS) & ~(moved < _LEAP)
 
 
 def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
