@@ -12,9 +12,7 @@ import jaxkick as jk
 from jaxkick.compat.kickscore.kernel import Kernel
 from jaxkick.compat.kickscore.plotting import plot_scores
 
-__all__ = ["InvalidObservation", "Item", "Model", "Observation", "Team"]
-
-Team = dict[Hashable, float] | list[Hashable] | tuple[Hashable, ...]
+__all__ = ["InvalidObservation", "Item", "Model", "Observation"]
 
 METHODS = {"ep": jk.ExpectationPropagation, "kl": jk.ReverseKL}
 
@@ -35,12 +33,14 @@ class Item:
         """Times, means and variances at the item's observations, in the order of time."""
         self.check_fitted()
         times = np.sort(np.array(self.times))
-        return times, *self.predict(times)
+        # Where coefficients are zero, the posterior knows of fewer times.
+        own = self.times and len(self._model.posterior.data.entries(self._name).times) == len(times)
+        return times, *self.predict(None if own else times)
 
-    def predict(self, ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances at any times."""
+    def predict(self, ts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances at any times; at those of the item's observations if `None`."""
         self.check_fitted()
-        if not self.times or not len(ts):
+        if ts is not None and not (self.times and len(ts)):
             return np.zeros(len(ts)), self.kernel.k_diag(ts)
         with jax.enable_x64(True):
             return tuple(map(np.array, self._model.posterior.scores(self._name, ts)[1:]))
@@ -179,7 +179,7 @@ class Model:
         self.observations.append(seen)
         self.last_t = max(self.last_t, t)
 
-    def _features(self, *teams: Team) -> dict[Hashable, float]:
+    def _features(self, *teams: Any) -> dict[Hashable, float]:
         """Coefficients by name; those of a name that comes twice are added."""
         features: dict[Hashable, float] = {}
         for team, sign in zip(teams, (1.0, -1.0), strict=True):
