@@ -1,15 +1,16 @@
 """The README's examples run as they stand."""
 
-import re
-from pathlib import Path
+import matplotlib
+import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+from tests.docs.pages import ROOT, run_page
 
 
-def test_the_examples_run():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) >= 3
-    namespace = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
-    assert namespace["win"] > 0.5
+def test_the_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    names = run_page(ROOT / "README.md")
+    assert names["win"] > names["loss"]
+    assert float(names["win"] + names["tie"] + names["loss"]) == pytest.approx(1.0)
+    assert len(names["forecasts"]) == 45
+    assert (tmp_path / "scores.png").exists()

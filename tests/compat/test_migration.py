@@ -1,21 +1,15 @@
 """The migration page's examples run as they stand, and do what the page says."""
 
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
+from tests.docs.pages import GUIDE, run_page
 
 
 def test_the_examples_run():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) >= 6
-    names = {}
-    for block in blocks:
-        exec(compile(block, PAGE.name, "exec"), names)
+    names = run_page(GUIDE / "migration.md")
     assert names["converged"]
     assert 0.5 < names["p_win"] < 1.0
     assert len(names["times"]) == 3

@@ -1,0 +1,69 @@
+"""Draw the pictures of the README and of the guide.
+
+    python docs/images/draw.py
+
+Learns the model of the Bundesliga that `jaxkick demo` learns, in about a minute. Needs the
+`plot` extra.
+"""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+
+import jaxkick as jk
+from jaxkick import kernels, plotting
+
+FOLDER = Path(__file__).parent
+TEAMS = [
+    "Bayern Muenchen",
+    "Borussia Moenchengladbach",
+    "Werder Bremen",
+    "Hamburger SV",
+]
+KERNELS = {
+    "Constant": kernels.Constant(1.0),
+    "PiecewiseConstant": kernels.PiecewiseConstant(1.0, [2.0, 5.0, 7.5]),
+    "Wiener": kernels.Wiener(0.2),
+    "Affine": kernels.Affine(0.5, 0.03),
+    "Matern12": kernels.Matern12(1.0, 2.0),
+    "Matern32": kernels.Matern32(1.0, 2.0),
+    "SquaredExponential": kernels.SquaredExponential(1.0, 2.0),
+    "Periodic": kernels.Periodic(1.0, lengthscale=1.0, period=3.0),
+    "Constant + Matern12": kernels.Constant(1.0) + kernels.Matern12(0.1, 1.0),
+}
+
+
+def draw_kernels() -> Figure:
+    """Random draws of nine kernels."""
+    figure = Figure(figsize=(9.0, 6.0), dpi=100, layout="constrained")
+    times = np.linspace(0.0, 10.0, 400)
+    for axes, (name, kernel) in zip(figure.subplots(3, 3).flat, KERNELS.items(), strict=True):
+        plotting.kernel_samples(kernel, times, count=3, seed=4, ax=axes)
+        axes.set_title(name, fontsize=10, loc="left")
+        axes.set(xlabel="", ylabel="", ylim=(-3.2, 3.2), xticks=[0, 5, 10], yticks=[-2, 0, 2])
+    return figure
+
+
+def draw_scores() -> Figure:
+    """The scores of four teams over 46 years."""
+    league = jk.Dataset.from_frame(
+        jk.datasets.load_bundesliga(),
+        time="date",
+        first="home",
+        second="away",
+        result=("home_goals", "away_goals"),
+        home=True,
+    )
+    model, _ = jk.learn(None, league)
+    posterior = jk.infer(model, league)
+    figure = Figure(figsize=(9.0, 4.4), dpi=100, layout="constrained")
+    plotting.scores(posterior, TEAMS, scale="elo", ax=figure.subplots())
+    return figure
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_enable_x64", True)
+    draw_kernels().savefig(FOLDER / "kernels.png")
+    draw_scores().savefig(FOLDER / "scores.png")
