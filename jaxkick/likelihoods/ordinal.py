@@ -1,5 +1,6 @@
 """Outcomes with an order: loss, tie and win, or any number of levels."""
 
+import abc
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -69,8 +70,9 @@ class _AbstractOrdinal(AbstractLikelihood):
         return Anchor(0.5 * (lower + upper), scale, 0.5 * (upper - lower))
 
     @property
+    @abc.abstractmethod
     def _bend_scale(self) -> float:
-        raise NotImplementedError
+        """The range of the score over which the likelihood bends, for a weight of one."""
 
     def _bounds(self, outcome: Float[Array, "..."]) -> _Bounds:
         if self.cuts is None:
