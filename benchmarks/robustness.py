@@ -1,6 +1,6 @@
 """How many unpleasant inputs are tried, and what goes wrong?
 
-    python benchmarks/robustness.py              # 200 leagues of every setting, 2,000 files
+    python benchmarks/robustness.py              # 200 leagues of every setting, 500 of each file
     python benchmarks/robustness.py --leagues 5000 --files 50000
 
 Leagues: of every setting of `tests/robustness/leagues.py`, with up to three unpleasant kinds
@@ -9,14 +9,16 @@ variances that are positive and never above the prior's, proper probabilities, a
 holds when inference starts again from it, a weight of zero that is as good as no match, and
 scores that mirror when sides are swapped.
 
-Files: models, posteriors and streams with bytes, descriptions or arrays changed by chance.
-What must hold: `load` gives an object, or an error in words.
+Files: models, posteriors and streams with bytes, descriptions or arrays changed by chance, and
+tables in CSV and Parquet with other bytes. What must hold: an object or a table, or an error in
+words.
 """
 
 import argparse
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -27,7 +29,14 @@ jax.config.update("jax_enable_x64", True)
 
 import numpy as np  # noqa: E402
 
-from tests.robustness.files import good_files, spoil, unpleasant_ends  # noqa: E402
+from tests.robustness.files import (  # noqa: E402
+    good_files,
+    good_tables,
+    spoil,
+    spoil_bytes,
+    table_ends,
+    unpleasant_ends,
+)
 from tests.robustness.leagues import KINDS, SETTINGS, League, faults  # noqa: E402
 
 
@@ -49,20 +58,25 @@ def try_leagues(count: int, begin: int) -> Counter:
 
 
 def try_files(count: int) -> Counter:
-    """Load spoilt files and count ends that are not as they should be."""
+    """Read spoilt files and count ends that are not as they should be."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = Counter()
+        for kind, good in good_files(folder).items():
+            found += _spoil_one(kind, good, count, folder / "file", spoil, unpleasant_ends)
+        for kind, good in good_tables().items():
+            found += _spoil_one(kind, good, count, folder / "table", spoil_bytes, table_ends)
+    return found
+
+
+def _spoil_one(
+    kind: str, good: bytes, count: int, path: Path, spoil: Callable, ends: Callable
+) -> Counter:
     found, rng = Counter(), np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, good in good_files(Path(folder)).items():
-            path = Path(folder) / "spoilt"
-            before = found.total()
-            for _ in range(count // 3):
-                path.write_bytes(spoil(good, rng))
-                found.update(f"{name} file: {end[:60]}" for end in unpleasant_ends(path))
-            wrong = found.total() - before
-            print(
-                f"{name + ' files':14s} {count // 3:7,} spoilt,  {wrong:5,} with a fault",
-                flush=True,
-            )
+    for _ in range(count):
+        path.write_bytes(spoil(good, rng))
+        found.update(f"{kind} file: {end[:60]}" for end in ends(path))
+    print(f"{kind:14s} {count:7,} files,   {found.total():5,} with a fault", flush=True)
     return found
 
 
@@ -71,10 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leagues", type=int, default=200, help="leagues of every setting")
     parser.add_argument("--begin", type=int, default=0, help="the seed of the first league")
-    parser.add_argument("--files", type=int, default=2000, help="spoilt files")
+    parser.add_argument("--files", type=int, default=500, help="spoilt files of every kind")
     options = parser.parse_args()
     found = try_files(options.files) + try_leagues(options.leagues, options.begin)
-    tried = options.files // 3 * 3 + options.leagues * len(SETTINGS)
+    tried = options.files * (3 + len(good_tables())) + options.leagues * len(SETTINGS)
     print(f"{tried:,} inputs tried, {found.total():,} faults")
     for fault, count in found.most_common():
         print(f"{count:6,}  {fault}")

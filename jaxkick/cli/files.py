@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import unicodedata
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +121,7 @@ def _content_of(path: Path) -> bytes:
 def _unpacked(content: bytes, source: str) -> bytes:
     try:
         return gzip.decompress(content)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{source!r} is gzipped but damaged ({error}).") from error
 
 

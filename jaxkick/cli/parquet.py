@@ -36,7 +36,12 @@ def read_parquet(content: bytes, source: str) -> tuple[dict[str, Any], None]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         if name in columns:
             raise ValueError(f"{source!r} has the column {name!r} twice; rename one of them.")
-        columns[name] = _plain(column)
+        try:
+            columns[name] = _plain(column)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{source!r} cannot be read as Parquet: its column {name!r} is damaged ({error})."
+            ) from error
     return columns, None
 
 

@@ -1,5 +1,6 @@
 """Files that are damaged, foreign or hostile, made of good ones by chance."""
 
+import gzip
 import io
 import json
 import zipfile
@@ -8,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
+from jaxkick.cli.files import read_table
 
-__all__ = ["good_files", "spoil", "unpleasant_ends"]
+__all__ = ["good_files", "good_tables", "spoil", "spoil_bytes", "table_ends", "unpleasant_ends"]
 
 HEADER = "jaxkick.json"
 NASTY = (
@@ -51,13 +55,51 @@ def good_files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in things}
 
 
+def good_tables() -> dict[str, bytes]:
+    """A table as CSV in several ways, and as Parquet."""
+    rows = [("date", "home", "away", "goals"), ("2001-01-01", "Köln, 1. FC", 'SV "Blau"', "3:1")]
+    rows += [("2001-02-03", "Zürich", "Łódź", "0:0"), ("2001-02-05", "Łódź", "Zürich", "")]
+    quoted = "\r\n".join(",".join(_quoted(cell) for cell in row) for row in rows)
+    plain = "\n".join(";".join(row).replace('"', "") for row in rows)
+    parquet = io.BytesIO()
+    columns = list(zip(*rows[1:], strict=True))
+    pyarrow.parquet.write_table(pa.table(dict(zip(rows[0], columns, strict=True))), parquet)
+    return {
+        "csv": quoted.encode(),
+        "semicolons": plain.encode("utf-8-sig"),
+        "latin": plain.replace("Ł", "L").replace("ź", "z").encode("latin-1"),
+        "utf-16": quoted.encode("utf-16"),
+        "gzip": gzip.compress(quoted.encode()),
+        "parquet": parquet.getvalue(),
+    }
+
+
+def table_ends(path: Path) -> Iterator[str]:
+    """What is wrong with how the command reads a table."""
+    try:
+        table = read_table(path)
+    except ValueError as error:
+        text = str(error)
+        if path.name not in text or not text.endswith("."):
+            yield f"an error of other words: {text[:80]!r}"
+    except Exception as error:
+        yield f"{type(error).__name__}: {error}"
+    else:
+        if {len(column) for column in table.columns.values()} != {table.num_rows}:
+            yield "columns of several lengths"
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"'
+
+
 def spoil(good: bytes, rng: np.random.Generator) -> bytes:
     """A file with some of it changed: its bytes, its description or its arrays."""
     way = rng.integers(0, 6)
     if way == 0:
         return good[: rng.integers(0, len(good))]
     if way == 1:
-        return _with_other_bytes(good, rng)
+        return spoil_bytes(good, rng)
     return _with_other_parts(good, rng, in_arrays=way == 2)
 
 
@@ -76,7 +118,8 @@ def unpleasant_ends(path: Path) -> Iterator[str]:
             yield f"an object of type {type(thing).__name__}"
 
 
-def _with_other_bytes(good: bytes, rng: np.random.Generator) -> bytes:
+def spoil_bytes(good: bytes, rng: np.random.Generator) -> bytes:
+    """Bytes with some of them changed, or a stretch left out."""
     spoilt = bytearray(good)
     for place in rng.integers(0, len(good), rng.integers(1, 20)):
         spoilt[place] = rng.integers(0, 256)

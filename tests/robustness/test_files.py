@@ -11,7 +11,14 @@ import pytest
 
 import jaxkick as jk
 from jaxkick.storage.archive import read_archive
-from tests.robustness.files import good_files, spoil, unpleasant_ends
+from tests.robustness.files import (
+    good_files,
+    good_tables,
+    spoil,
+    spoil_bytes,
+    table_ends,
+    unpleasant_ends,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,6 +70,16 @@ def test_spoilt_files_are_refused_in_words(good, tmp_path):
             except ValueError:
                 refused += 1
     assert refused > 120
+
+
+@pytest.mark.parametrize("kind", good_tables())
+def test_spoilt_tables_are_read_or_refused_in_words(kind, tmp_path):
+    rng, good, path = np.random.default_rng(0), good_tables()[kind], tmp_path / "table"
+    path.write_bytes(good)
+    assert not list(table_ends(path))
+    for _ in range(100):
+        path.write_bytes(spoil_bytes(good, rng))
+        assert not list(table_ends(path))
 
 
 def test_a_process_killed_while_it_writes_leaves_a_whole_file(tmp_path):
