@@ -10,7 +10,8 @@ from jaxtyping import ArrayLike
 
 from jaxkick._numerics import Anchor, Derivatives, Local, logistic, normal_tail
 from jaxkick._typing import Array, Float, Key
-from jaxkick.likelihoods.base import AbstractLikelihood, align, log_partition_by_quadrature
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
 
 __all__ = ["Logit", "Probit"]
 

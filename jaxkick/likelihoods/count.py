@@ -23,7 +23,8 @@ from jaxkick._numerics import (
 )
 from jaxkick._parameters import AbstractParameter, named, real
 from jaxkick._typing import Array, Float, Key
-from jaxkick.likelihoods.base import AbstractLikelihood, align
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.integrals import align
 
 __all__ = ["Poisson", "Skellam"]
 

@@ -8,7 +8,8 @@ from jaxtyping import ArrayLike
 from jaxkick._numerics import Derivatives
 from jaxkick._parameters import AbstractParameter, named, positive
 from jaxkick._typing import Array, Float, Key
-from jaxkick.likelihoods.base import AbstractLikelihood, align
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.integrals import align
 
 __all__ = ["Gaussian"]
 

@@ -14,7 +14,8 @@ from jaxtyping import ArrayLike
 from jaxkick._numerics import Anchor, Derivatives, Local, log_interval, logistic
 from jaxkick._parameters import AbstractParameter, named, ordered, positive
 from jaxkick._typing import Array, Bool, Float, Key
-from jaxkick.likelihoods.base import AbstractLikelihood, align, log_partition_by_quadrature
+from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
 
 __all__ = ["OrdinalLogit", "OrdinalProbit"]
 
