@@ -8,9 +8,10 @@ import narwhals as nw
 import numpy as np
 
 from jaxkick.dataset.index import Index
+from jaxkick.likelihoods import Poisson
 from jaxkick.outcomes import has_results
 from jaxkick.posterior import Posterior
-from jaxkick.ranking import SCALES, Standing, rank
+from jaxkick.ranking import Points, Standing, points_of, points_of_counts, rank
 from jaxkick.report.cast import Cast, Span, assemble_cast, time_span
 from jaxkick.report.curves import Evaluate, Knots, evaluator, sample_curves
 from jaxkick.report.formula import describe_outcome
@@ -37,16 +38,16 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     standing, cast = _sort(cast, evaluator(posterior, cast.features), span)
     features = cast.features
     matches = [index.entries(name).times for name in features]
-    knots = sample_curves(matches, evaluator(posterior, features), span.begin, span.end)
-    likelihood = posterior.model.likelihood
-    outcome = describe_outcome(likelihood, cast.level is not None)
+    evaluate = evaluator(posterior, features)
+    knots = sample_curves(matches, evaluate, span.begin, span.end)
+    scale = _scale(posterior, cast, evaluate, span)
     return {
         "title": title,
         "matches": int(len(np.unique(index.rows)) if index.rows is not None else len(index.times)),
         "interval": _INTERVAL,
         "time": _times(index, span),
-        "outcome": outcome,
-        "scale": _scale(posterior) if has_results(likelihood) else None,
+        "outcome": describe_outcome(posterior.model.likelihood, cast.level is not None),
+        "scale": None if scale is None else scale._asdict(),
         "names": [_label(name) for name in standing.names],
         "parts": len(cast.competitors.features[0]),
         "home": None if cast.home is None else features.index(cast.home),
@@ -121,9 +122,13 @@ def _ranks(posterior: Posterior, standing: Standing, members: np.ndarray) -> dic
     return {"member": columns["name"].tolist(), **chosen}
 
 
-def _scale(posterior: Posterior) -> dict[str, float]:
-    elo = SCALES["elo"]
-    return {"centre": elo.centre, "factor": elo.factor(posterior.model.likelihood)}
+def _scale(posterior: Posterior, cast: Cast, evaluate: Evaluate, span: Span) -> Points | None:
+    """Elo's scale, where outcomes say who won."""
+    likelihood = posterior.model.likelihood
+    if cast.level is not None and isinstance(likelihood, Poisson):
+        level, _ = evaluate(np.array([cast.features.index(cast.level)]), np.array([span.last]))
+        return points_of_counts("elo", float(level[0]))
+    return points_of("elo", likelihood) if has_results(likelihood) else None
 
 
 def _times(index: Index, span: Span) -> dict[str, Any]:

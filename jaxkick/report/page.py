@@ -26,6 +26,14 @@ _SCRIPTS = (
     "leaderboard.js",
     "start.js",
 )
+_STYLES = (
+    "colours.css",
+    "layout.css",
+    "controls.css",
+    "answers.css",
+    "tables.css",
+    "narrow.css",
+)
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -49,7 +57,7 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
         "img-src data: blob:",
         "title": title,
         "version": html.escape(version),
-        "style": _asset("style.css"),
+        "style": "\n".join(map(_asset, _STYLES)),
         "data": _json(content),
         "program": program,
         "library": base64.b64encode(gzip.compress(library.encode(), mtime=0)).decode("ascii"),

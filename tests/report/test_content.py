@@ -81,7 +81,12 @@ def test_cast_of_goals():
         f"{name} defence" for name in ("ant", "bee", "cat")
     }
     assert not cast.covariates
-    assert gather_content(goals_league(), "")["scale"] is None
+    content, board = gather_content(goals_league(), ""), goals_league().leaderboard(scale="elo")
+    assert content["names"] == list(board["name"])
+    ratings = content["scale"]["centre"] + content["scale"]["factor"] * np.array(
+        content["board"]["mean"]
+    )
+    np.testing.assert_allclose(ratings, board["rating"])
 
 
 def test_covariates_are_no_competitors():

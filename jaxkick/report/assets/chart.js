@@ -1,6 +1,6 @@
 // Curves of scores with their intervals.
 Jaxkick.chart = (() => {
-  const { bounds, element, interval, level, onScale, rating } = Jaxkick.format;
+  const { bounds, element, interval, level, onScale, rating, withClock } = Jaxkick.format;
   const { competitor, data, span } = Jaxkick.scores;
   const { colour, onChange } = Jaxkick.theme;
   const COLOURS = 6;
@@ -70,7 +70,7 @@ Jaxkick.chart = (() => {
       y: [...sides.map(([low]) => low), ...sides.map(([, high]) => high).reverse()],
       fill: "toself",
       fillcolor: style.colour,
-      opacity: 0.14,
+      opacity: Math.min(0.14, 0.6 / chosen.length),
       mode: "none",
       hoverinfo: "skip",
     };
@@ -134,7 +134,7 @@ Jaxkick.chart = (() => {
         showgrid: false,
         ticks: "outside",
         tickcolor: colour("rule"),
-        hoverformat: data.time.dates ? "%-d %b %Y" : "",
+        hoverformat: data.time.dates ? `%-d %b %Y${withClock ? ", %H:%M" : ""}` : "",
       },
       yaxis: { ...grid, fixedrange: true, automargin: true },
       annotations: wide ? labels(380) : [],

@@ -46,7 +46,8 @@ Jaxkick.forecaster = (() => {
 
   function resultParts([loss, tie, win]) {
     const wins = (side) => element("span", {}, name(side), " wins");
-    const withTies = !["normal", "ordinal"].includes(data.outcome.kind) || data.outcome.cuts?.length > 1;
+    const { kind, cuts } = data.outcome;
+    const withTies = kind === "ordinal" ? cuts.length > 1 : kind !== "normal";
     return [
       { label: wins(sides[0]), chance: win, kind: "win" },
       ...(withTies ? [{ label: "Tie", chance: tie, kind: "tie" }] : []),
@@ -113,7 +114,8 @@ Jaxkick.forecaster = (() => {
         element("td", { className: "minor" }, played ? "" : `played ${range}`),
       );
     });
-    return element("table", { className: "standings" }, element("caption", {}, "Ratings then"), ...lines);
+    const caption = element("caption", {}, "Ratings then");
+    return element("table", { className: "standings" }, caption, ...lines);
   }
 
   function problem(when) {
@@ -137,9 +139,8 @@ Jaxkick.forecaster = (() => {
     if (found.result) parts.push(...chances(resultParts(found.result)));
     if (found.levels) parts.push(...chances(levelParts(found)));
     if (data.outcome.kind === "score") {
-      parts.push(
-        fact("Difference of scores", number(found.mean, 3), ` ± ${number(Math.sqrt(found.variance), 3)}`),
-      );
+      const spread = number(Math.sqrt(found.variance), 3);
+      parts.push(fact("Difference of scores", number(found.mean, 3), ` ± ${spread}`));
     }
     parts.push(...facts(found));
     if (found.grid) parts.push(grid(found.grid));
@@ -158,7 +159,8 @@ Jaxkick.forecaster = (() => {
       fields[place].addEventListener("input", update);
     });
     if (data.left_out) {
-      const text = `${data.left_out.toLocaleString("en-GB")} more features of the model count as zero here.`;
+      const count = data.left_out.toLocaleString("en-GB");
+      const text = `${count} more features of the model count as zero here.`;
       at("covariates").append(element("p", { className: "hint" }, text));
     }
   }
@@ -172,7 +174,8 @@ Jaxkick.forecaster = (() => {
     field.max = asField(data.time.end);
     field.value = asField(data.time.last);
     field.addEventListener("input", update);
-    at("when-label").textContent = data.time.dates ? "Date" : `Time${data.time.unit ? ` in ${data.time.unit}s` : ""}`;
+    const unit = data.time.unit ? ` in ${data.time.unit}s` : "";
+    at("when-label").textContent = data.time.dates ? "Date" : `Time${unit}`;
     at("when-field").hidden = data.time.begin === data.time.end;
   }
 

@@ -36,7 +36,6 @@ Jaxkick.format = (() => {
   const minus = (text) => text.replace("-", "\u2212");
   const number = (value, digits) => minus(value.toFixed(digits));
   const level = (mean) => (scale ? scale.centre + scale.factor * mean : mean);
-  const length = (deviation) => (scale ? scale.factor * deviation : deviation);
   const rating = (mean) => number(level(mean), scale ? 0 : places);
 
   function bounds(mean, variance) {
@@ -61,7 +60,6 @@ Jaxkick.format = (() => {
     bounds,
     element,
     interval,
-    length,
     level,
     number,
     onScale: (listener) => listeners.push(listener),

@@ -1,7 +1,7 @@
 // Who is best, and how sure that is.
 Jaxkick.leaderboard = (() => {
   const { bounds, element, interval, onScale, percent, rating, time } = Jaxkick.format;
-  const { data, peak } = Jaxkick.scores;
+  const { data, peak, span } = Jaxkick.scores;
   const { board } = data;
   const chart = Jaxkick.chart;
 
@@ -129,7 +129,9 @@ Jaxkick.leaderboard = (() => {
     const onlyActive = document.getElementById("only-active");
     document.getElementById("active-label").hidden = !active;
     onlyActive.checked = Boolean(active);
-    document.getElementById("board-time").textContent = time(data.time.last);
+    const moment = document.getElementById("board-time");
+    moment.textContent = time(data.time.last);
+    moment.parentElement.hidden = span === 0;
 
     function fill() {
       const rows = active && onlyActive.checked ? active : all;
