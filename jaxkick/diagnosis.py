@@ -9,6 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from jaxkick._parameters import AbstractParameter, resolve
+from jaxkick._tracing import is_known
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.times import look_like_dates
 from jaxkick.inference.problem import ScoreMoments
@@ -148,6 +149,8 @@ def _precision(model: Model, index: Index, entries: Sequence[ScoreMoments]) -> I
     """Scores that are much larger, or were much less certain, than the type has digits for."""
     last = Instant.at(float(index.times.max()), float(index.times.min()))
     for group, (mean, variance) in zip(index.groups, entries, strict=True):
+        if not is_known(mean):
+            continue
         mean, variance = np.asarray(mean), np.asarray(variance)
         known = variance > 0
         kernel = resolve(model.kernel_of(group), last.offset.dtype)
