@@ -54,8 +54,9 @@ def demo(output: Output = Path("jaxkick-demo"), float64: Float64 = True) -> None
             best = list(final["name"][:_PAIRED])
             forecasts = pairings(posterior, best, final["last_active"].max())
         emit(_top(peaks), Format.table, "The best of all time, at their peak")
-        emit(_without(final, "last_active"), Format.table, "The league in May 2009")
-        emit(_without(forecasts, "score_mean", "score_deviation"), Format.table, "Forecasts")
+        emit(final, Format.table, "The league in May 2009")
+        shown = {name: column for name, column in forecasts.items() if name != "home"}
+        emit(shown, Format.table, "Forecasts, the first side at home")
         typer.echo(posterior.describe())
         tables = {"peaks": peaks, "leaderboard": final, "forecasts": forecasts}
         curves = list(peaks["name"][:_DRAWN])
@@ -68,7 +69,3 @@ def demo(output: Output = Path("jaxkick-demo"), float64: Float64 = True) -> None
 
 def _top(table: dict[str, Any]) -> dict[str, Any]:
     return {name: column[:_SHOWN] for name, column in table.items()}
-
-
-def _without(table: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: column for name, column in table.items() if name not in names}

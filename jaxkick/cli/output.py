@@ -12,7 +12,10 @@ from typing import Any
 
 __all__ = ["Format", "emit", "show_time", "write_csv"]
 
-_CHANCES = frozenset({"best", "first_wins", "tie", "second_wins"})
+_BRIEF = {"first_wins": "win", "second_wins": "loss"}
+_CHANCES = frozenset({"best", "win", "tie", "loss"})
+_PAIRS = {"interval": ("lower", "upper"), "ranks": ("rank_lower", "rank_upper")}
+_LEFT_OUT = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
 _NARROW = 120
 _DIGITS = 4
 
@@ -108,18 +111,42 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    shown = {name: _values(column) for name, column in columns.items()}
+    table.padding = (0, 1)
+    shown = _for_people({name: _values(column) for name, column in columns.items()})
     for name, values in shown.items():
-        numeric = all(isinstance(value, (int, float)) for value in values)
-        table.add_column(
-            Text(name.replace("_", " ")), justify="right" if numeric else "left", no_wrap=True
-        )
+        # Where a terminal is narrow, names give way and numbers do not.
+        firm = name in _PAIRS or not any(isinstance(value, str) for value in values)
+        side = "right" if firm else "left"
+        table.add_column(Text(name.replace("_", " ")), justify=side, no_wrap=firm)
     for row in zip(*shown.values(), strict=True):
         cells = [_cell(name, value) for name, value in zip(shown, row, strict=True)]
         table.add_row(*map(Text, cells))
     # Lines are cut to the width of a terminal, but never in a file or pipe.
     width = None if sys.stdout.isatty() else max(_NARROW, 40 * len(shown))
     Console(width=width, highlight=False).print(table)
+
+
+def _for_people(columns: dict[str, list]) -> dict[str, list]:
+    """Fewer and shorter columns: ends of intervals together, no deviations, brief names."""
+    joined = {low: (name, columns.get(high)) for name, (low, high) in _PAIRS.items()}
+    upper = {high for low, high in _PAIRS.values() if low in columns}
+    shown = {}
+    for name, values in columns.items():
+        other, ends = joined.get(name, (None, None))
+        if other is not None and ends is not None:
+            pairs = zip(values, ends, strict=True)
+            shown[other] = [_span(name, *pair) for pair in pairs]
+        elif name not in upper and name not in _LEFT_OUT:
+            shown[_BRIEF.get(name, name)] = values
+    return shown
+
+
+def _span(name: str, low: float, high: float) -> str:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    # A dash before a minus would be hard to read.
+    between = "–" if low >= 0 else " to "
+    return f"{_cell(name, low)}{between}{_cell(name, high)}"
 
 
 def _cell(name: str, value: Any) -> str:

@@ -69,9 +69,11 @@ def test_leaderboard(league, posterior):
     ran = run("leaderboard", league.folder, *options, "--interval", 0.5, "--format", "json")
     board = posterior.leaderboard("2020-09-01", scale=(100, 20), min_matches=3, interval=0.5)
     agree(json.loads(ran.out), board.head(2))
-    shown = run("leaderboard", league.folder / "model.jaxkick", "--scale", "score").out
-    best = posterior.leaderboard().iloc[0]
-    assert shown.split("\n")[3].split()[:3] == ["1", best["name"], f"{best['rating']:.4g}"]
+    shown = run("leaderboard", league.folder / "model.jaxkick").out
+    best = posterior.leaderboard(scale="elo").iloc[0]
+    interval, ranks = (f"{best[f'{n}lower']:.0f}–{best[f'{n}upper']:.0f}" for n in ("", "rank_"))
+    cells = ["1", best["name"], f"{best['rating']:.0f}", interval, ranks]
+    assert shown.split("\n")[3].split()[:5] == cells
 
 
 @pytest.mark.parametrize(("flags", "home"), [((), None), (("--home",), 1), (("--away",), -1)])
