@@ -111,17 +111,20 @@ def fit(
         data = make_dataset(frame, table, recipe, unit, on_invalid)
         typer.echo(repr(data), err=True)
         folder = make_folder(output)
+        coming = Source(fixtures, encoding, delimiter, date_format) if fixtures else None
+        if coming is not None:
+            # Read here already, so that a fault in it is not told after the learning.
+            read_matches(coming, recipe, with_outcome=False)
         fitted = fit_model(data, max_steps=max_steps)
         posterior = fitted.posterior
         with console.stage("ranking"):
             board = posterior.leaderboard(scale=read_scale(scale, posterior))
             known = competitors(posterior)
             best = [known[str(name)] for name in board["name"]]
-            if fixtures is None:
+            if coming is None:
                 last = data.index.scale.to_user(float(data.index.times.max()))[()]
                 forecasts = pairings(posterior, best[:_PAIRED], last)
             else:
-                coming = Source(fixtures, encoding, delimiter, date_format)
                 forecasts = forecast_file(posterior, coming, newcomers=True)
         with console.stage("writing"):
             tables = {"leaderboard": board, "forecasts": forecasts}

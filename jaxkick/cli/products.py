@@ -119,8 +119,11 @@ def _if_installed(what: str, extra: str, write: Callable[[], Path]) -> list[Path
     """The file, or a note that says which extra is missing."""
     try:
         return [write()]
-    except ImportError as error:
-        console.note(f'no {what} ({error}); install it with `pip install "jaxkick[{extra}]"`.')
+    except ImportError:
+        console.note(
+            f"no {what} was written, because a library for it is not installed; "
+            f'`pip install "jaxkick[{extra}]"` adds it.'
+        )
         return []
 
 

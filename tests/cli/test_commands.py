@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+import sys
 
 import jax
 import numpy as np
@@ -161,11 +162,16 @@ def test_demo_on_a_small_league(league, posterior, tmp_path, monkeypatch):
     assert (tmp_path / "demo" / "report.html").stat().st_size > 0
 
 
-def test_learning_that_is_cut_short_is_told(league, tmp_path):
+def test_what_is_missing_is_told_and_the_rest_is_written(league, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxkick.report", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     ran = run("fit", league.results, *OPTIONS, "-o", tmp_path, "--max-steps", 1)
     assert ran.code == 3
     assert "without having converged" in ran.err
-    assert (tmp_path / "model.jaxkick").is_file()
+    assert 'pip install "jaxkick[report]"' in ran.err
+    assert 'pip install "jaxkick[plot]"' in ran.err
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"model.jaxkick", "leaderboard.csv", "forecasts.csv"}
 
 
 def test_winners_and_losers_in_parquet_and_single_precision(tmp_path):

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import jaxkick as jk
+from jaxkick import cli
 from jaxkick.cli import errors
 
 from .conftest import OPTIONS, run, write
@@ -27,6 +28,13 @@ def test_help_and_version_load_no_jax():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.endswith(f"jaxkick {jk.__version__}\nFalse False\n"), done.stderr
+
+
+def test_without_its_libraries_the_program_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "jaxkick.cli.app")
+    with pytest.raises(SystemExit, match=r"needs typer.*jaxkick\[cli\]"):
+        cli.main()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -81,6 +89,15 @@ def test_wrong_usage(tmp_path, options, message):
     ran = run("fit", results, *options, "-o", tmp_path / "out")
     assert ran.code == 2
     assert message in ran.err
+
+
+def test_fixtures_are_looked_at_before_learning(tmp_path):
+    results = write(tmp_path / "results.csv", [ROW])
+    fixtures = write(tmp_path / "fixtures.csv", [["soon", "A", "B"]], ("date", "home", "away"))
+    ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--fixtures", fixtures)
+    assert ran.code == 1
+    assert "'soon' on line 2 of 'fixtures.csv'" in ran.err
+    assert "learning" not in ran.err
 
 
 def test_output_that_is_a_file(tmp_path):
