@@ -83,13 +83,13 @@ def starting_model(data: Dataset) -> Model:
 
 @contextmanager
 def _compiling_beside(model: Model, data: Dataset) -> Iterator[None]:
-    """Compile inference on another core, while learning compiles its own program."""
+    """Compile inference and prediction on another core, while learning compiles its own program."""
     double = data.outcome.dtype == np.float64
 
     def compile_inference() -> None:
         # The setting holds for the thread that makes it.
         with precision(double):
-            infer(model, data, max_steps=1, throw=False)
+            _ = infer(model, data, max_steps=1, throw=False).states
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(compile_inference)
