@@ -12,5 +12,4 @@ def test_the_examples_run(tmp_path, monkeypatch):
     names = run_page(ROOT / "README.md")
     assert names["win"] > names["loss"]
     assert float(names["win"] + names["tie"] + names["loss"]) == pytest.approx(1.0)
-    assert len(names["forecasts"]) == 45
     assert (tmp_path / "scores.png").exists()
