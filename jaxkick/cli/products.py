@@ -88,12 +88,19 @@ def write_all(
     written = [folder / MODEL]
     for name, table in tables.items():
         written.append(write_csv(folder / f"{name}.csv", table))
-    forecasts = tables.get("forecasts")
+    forecasts = _for_readers(tables.get("forecasts"))
     written += _if_installed("picture", "plot", lambda: _draw(folder, posterior, curves))
     written += _if_installed(
         "report", "report", lambda: _report(folder, posterior, title, forecasts)
     )
     return written
+
+
+def _for_readers(forecasts: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Forecasts without the moments of scores, which the file keeps."""
+    if forecasts is None:
+        return None
+    return {name: part for name, part in forecasts.items() if not name.startswith("score_")}
 
 
 def _draw(folder: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
