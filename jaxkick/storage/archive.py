@@ -21,6 +21,7 @@ _FORMAT = "jaxkick"
 _HEADER = "jaxkick.json"
 _KINDS = "biuf"
 _MAX_HEADER = 1 << 30
+_SHOWN = 200
 
 
 def write_archive(path: Path, content: Any, arrays: Mapping[str, np.ndarray]) -> None:
@@ -63,7 +64,8 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     except FileNotFoundError:
         raise
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, MemoryError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read: it is damaged ({error}).") from error
+        reason = str(error)[:_SHOWN]
+        raise ValueError(f"{str(path)!r} cannot be read: it is damaged ({reason}).") from error
     return content, arrays
 
 

@@ -15,7 +15,7 @@ from jaxkick import kernels, likelihoods
 from jaxkick.evaluation import Refit
 from jaxkick.inference.method import AbstractMethod
 
-__all__ = ["KINDS", "SETTINGS", "League", "Setting", "faults"]
+__all__ = ["KINDS", "SETTINGS", "League", "Setting", "Verdict", "examine"]
 
 COUNT, PLAYERS = 24, 6
 ALL = np.ones(COUNT, bool)
@@ -45,6 +45,18 @@ class League(NamedTuple):
     kinds: Set[str]
     seed: int
     spread: float = 0.0
+
+
+class Verdict(NamedTuple):
+    """What a fit to a league is like.
+
+    Attributes:
+        converged: whether all fits said that they had converged.
+        faults: what is wrong, where they said so; and numbers that are not finite anyway.
+    """
+
+    converged: bool
+    faults: list[str]
 
 
 EP, KL = jk.ExpectationPropagation(), jk.ReverseKL()
@@ -77,28 +89,25 @@ KINDS = (
 )
 
 
-def faults(league: League, setting: Setting) -> Iterator[str]:
-    """What is wrong with a fit to a league; nothing if all is well."""
+def examine(league: League, setting: Setting) -> Verdict:
+    """Fit a league in several ways and say what is wrong."""
     model = _make_model(league, setting)
-    data = _make_data(league, setting)
+    data, made = _make_data(league, setting), []
 
     def fit(data: jk.Dataset, active: np.ndarray = ALL, start: jk.Posterior | None = None):
-        nothing = Refit(model).begin(data).sites
-        start = nothing if start is None else start
-        return jk.infer(model, data, setting.method, active=active, start=start, throw=False)
+        start = Refit(model).begin(data).sites if start is None else start
+        made.append(jk.infer(model, data, setting.method, active=active, start=start, throw=False))
+        return made[-1]
 
     posterior = fit(data)
-    if not posterior.converged:
-        yield f"ended as {jk.Result(int(posterior.result)).name}"
-        return
-    yield from _improper(posterior, fit(data, ~ALL), setting)
-    yield from _apart("starting again at the end", posterior, fit(data, start=posterior))
+    faults = list(_improper(posterior, fit(data, ~ALL), setting))
+    faults += _apart("starting again at the end", posterior, fit(data, start=posterior))
     few = np.random.default_rng(league.seed).random(COUNT) < 0.7
-    left_out = fit(data, few)
-    yield from _apart("a weight of zero", fit(_weighted(data, few)), left_out)
+    faults += _apart("a weight of zero", fit(_weighted(data, few)), fit(data, few))
     if not isinstance(setting.likelihood, likelihoods.Poisson):
         mirror = fit(_make_data(league, setting, mirrored=True))
-        yield from _apart("swapping sides", posterior, mirror, sign=-1.0)
+        faults += _apart("swapping sides", posterior, mirror, sign=-1.0)
+    return Verdict(all(each.converged for each in made), faults)
 
 
 def _improper(posterior: jk.Posterior, prior: jk.Posterior, setting: Setting) -> Iterator[str]:
@@ -106,6 +115,8 @@ def _improper(posterior: jk.Posterior, prior: jk.Posterior, setting: Setting) ->
     numbers = [*entries, *observations, posterior.log_marginal_likelihood]
     if not all(np.all(np.isfinite(each)) for each in numbers):
         yield "numbers that are not finite"
+    if not posterior.converged:
+        return
     if np.any(np.asarray(entries.variance) < 0):
         yield "a negative variance"
     allowed = 1.0 + (1e-4 if setting.dtype == "float32" else 1e-9)
@@ -118,9 +129,8 @@ def _improper(posterior: jk.Posterior, prior: jk.Posterior, setting: Setting) ->
 
 
 def _apart(what: str, one: jk.Posterior, other: jk.Posterior, sign: float = 1.0) -> Iterator[str]:
-    """Whether two fits that should be alike are not."""
-    if not other.converged or not one.converged:
-        yield f"{what}: a fit that did not converge"
+    """Whether two fits that should be alike, and say that they are through, are not."""
+    if not (one.converged and other.converged):
         return
     mean, variance = (np.asarray(part, np.float64) for part in one.observations)
     off = np.abs(mean - sign * np.asarray(other.observations.mean)) / (np.sqrt(variance) + 1e-6)
