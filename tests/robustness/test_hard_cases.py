@@ -168,3 +168,30 @@ def test_pairs_of_players_with_scores_of_their_own():
     further = jk.infer(posterior.model, data, start=posterior, tol=1e-4)
     off = np.abs(further.observations.mean - posterior.observations.mean)
     assert np.all(off < 0.3 * np.sqrt(further.observations.variance))
+
+
+def test_single_precision_on_the_last_games_of_the_nba():
+    """`benchmarks/precision.py` does the same for all games, football and tennis."""
+    table = games("nba_games.csv.gz").tail(1500)
+    model = jk.Model(kernels.Constant(0.03) + kernels.Matern32(0.14, 1.75), likelihoods.Probit())
+    single, double = (
+        jk.infer(
+            model,
+            jk.Dataset.from_pairs(
+                table.date.to_list(),
+                table.team1.to_list(),
+                table.team2.to_list(),
+                (table.score1 > table.score2).to_list(),
+                dtype=dtype,
+            ),
+            tol=tol,
+        )
+        for dtype, tol in (("float32", 3e-4), ("float64", 1e-6))
+    )
+    mean, variance = map(np.asarray, double.entries[0])
+    off = np.abs(np.asarray(single.entries[0].mean) - mean)
+    assert np.all(off <= 1e-3 * np.sqrt(variance))
+    np.testing.assert_allclose(
+        float(single.log_marginal_likelihood), double.log_marginal_likelihood, rtol=1e-5
+    )
+    assert "precision" not in {finding.kind for finding in single.check()}
