@@ -89,8 +89,14 @@ KINDS = (
 )
 
 
-def examine(league: League, setting: Setting) -> Verdict:
-    """Fit a league in several ways and say what is wrong."""
+def examine(league: League, setting: Setting, compared: bool = True) -> Verdict:
+    """Fit a league in several ways and say what is wrong.
+
+    Args:
+        league: which league.
+        setting: what is fitted to it.
+        compared: whether fits that should be alike have to be.
+    """
     model = _make_model(league, setting)
     data, made = _make_data(league, setting), []
 
@@ -101,6 +107,8 @@ def examine(league: League, setting: Setting) -> Verdict:
 
     posterior = fit(data)
     faults = list(_improper(posterior, fit(data, ~ALL), setting))
+    if not compared:
+        return Verdict(all(each.converged for each in made), faults)
     faults += _apart("starting again at the end", posterior, fit(data, start=posterior))
     few = np.random.default_rng(league.seed).random(COUNT) < 0.7
     faults += _apart("a weight of zero", fit(_weighted(data, few)), fit(data, few))
