@@ -81,7 +81,9 @@ def _natural_gradient(
     pull, precision = x * first, -x * x * second
     if math.isfinite(stride):
         unbalanced = pull - (site.precision_mean - site.precision * mean)
-        precision = jnp.maximum(precision, jnp.abs(x * unbalanced) / stride)
+        short = jnp.maximum(precision, jnp.abs(x * unbalanced) / stride)
+        # Observations that do not count have no curvature, and their sites no say at all.
+        precision = jnp.where(second < 0, short, precision)
     return Site(pull + mean * precision, precision)
 
 

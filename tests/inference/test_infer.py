@@ -83,6 +83,17 @@ def test_a_weight_of_two_repeats_a_match_in_reverse_kl():
     )
 
 
+def test_counts_that_no_longer_count_leave_no_trace_in_reverse_kl():
+    """Its short strides must not keep alive what a warm start brings along."""
+    counts = dataclasses.replace(DATA, outcome=10.0 + 10.0 * DATA.outcome)
+    model, keep = jk.Model(MODEL.kernel, jk.likelihoods.Poisson()), TIMES < 3
+    everything = jk.infer(model, counts, METHODS[1])
+    masked = jk.infer(model, counts, METHODS[1], start=everything, active=keep)
+    for posterior, matches in ((everything, N), (masked, keep.sum())):
+        for part in posterior.sites[0]:
+            assert np.count_nonzero(part) == 2 * matches
+
+
 def test_masks_do_not_compile_anew():
     traces = []
 
