@@ -12,8 +12,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich", "click"):
             raise
-        sys.exit(
-            f"The command line needs {error.name}, which is not installed; install it with "
-            '`pip install "jaxkick[cli]"`.'
+        sys.stderr.write(
+            f"error: the command line needs {error.name}, which is not installed; install it with "
+            '`pip install "jaxkick[cli]"`.\n'
         )
+        sys.exit(2)
     app()

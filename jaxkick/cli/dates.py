@@ -25,18 +25,18 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 def read_times(cells: Cells, date_format: str | None = None) -> Any:
     """Times as float64 numbers or as `datetime64`; NaN or NaT where nothing stands.
 
-    Eight digits that are a year, a month and a day in every row are dates.
+    Texts of eight digits that are a year, a month and a day in every row are dates.
 
     Args:
         cells: the column.
         date_format: the format of its dates, as `strptime` takes it; found if `None`.
 
     Raises:
-        UsageError: if the format cannot be one.
+        UsageError: if the format cannot be one, or is given for what is no text.
         ValueError: if dates cannot be read, are of several formats, or may be read in two ways.
     """
     if cells.texts is None:
-        return _arrow_times(cells)
+        return _arrow_times(cells, date_format)
     distinct = [text for text in dict.fromkeys(cells.texts) if not is_missing(text)]
     if not distinct:
         raise ValueError(f"{cells.option} {cells.name!r} of {cells.table.source!r} is empty.")
@@ -126,10 +126,16 @@ def _without_zone(date: datetime | None) -> datetime | None:
     return date.astimezone(UTC).replace(tzinfo=None)
 
 
-def _arrow_times(cells: Cells) -> Any:
+def _arrow_times(cells: Cells, date_format: str | None) -> Any:
     import pyarrow as pa
 
     kind = cells.values.type
+    if date_format is not None:
+        raise UsageError(
+            f"--date-format is {date_format!r}, but the column {cells.name!r} of "
+            f"{cells.table.source!r} holds {kind}, not texts; leave the option out, or write the "
+            "column as texts."
+        )
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return cells.values.to_numpy(zero_copy_only=False).astype("datetime64[us]")
     return read_numbers(cells)

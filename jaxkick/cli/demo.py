@@ -34,7 +34,7 @@ def demo(output: Output = Path("jaxkick-demo"), float64: Float64 = True) -> None
     from jaxkick.cli.fitting import fit_model, precision
     from jaxkick.cli.output import Format, emit
     from jaxkick.cli.peaks import best_peaks
-    from jaxkick.cli.products import make_folder, pairings, tell_of_files, write_all
+    from jaxkick.cli.products import make_folder, pairings, save_model, tell_of_files, write_all
 
     folder = make_folder(output)
     with precision(float64):
@@ -48,6 +48,7 @@ def demo(output: Output = Path("jaxkick-demo"), float64: Float64 = True) -> None
         )
         fitted = fit_model(data)
         posterior = fitted.posterior
+        model = save_model(folder, posterior)
         with console.stage("ranking"):
             peaks = best_peaks(posterior, "elo")
             final = posterior.leaderboard(scale="elo", active_within=_SEASON)
@@ -62,7 +63,7 @@ def demo(output: Output = Path("jaxkick-demo"), float64: Float64 = True) -> None
         curves = list(peaks["name"][:_DRAWN])
         with console.stage("writing"):
             files = write_all(folder, posterior, tables, curves, "Bundesliga, 1963 to 2009")
-    tell_of_files(files)
+    tell_of_files([model, *files])
     if not fitted.converged:
         raise typer.Exit(ExitCode.NOT_CONVERGED)
 

@@ -16,7 +16,8 @@ _TRACEBACK = "JAXKICK_TRACEBACK"
 
 EXIT_CODES = """\
 Exit codes: 0 fine; 1 the data or the model is bad; 2 wrong usage: options, files, columns or
-competitors that do not exist; 3 not converged. JAXKICK_TRACEBACK=1 shows where an error arose."""
+competitors that do not exist, files that cannot be read or written, libraries that are not
+installed; 3 not converged. JAXKICK_TRACEBACK=1 shows where an error arose."""
 
 
 _OPTIONS = {
@@ -80,7 +81,7 @@ def _in_words() -> Iterator[None]:
 
 
 def _code_of(error: Exception) -> ExitCode:
-    if isinstance(error, (UsageError, FileNotFoundError)):
+    if isinstance(error, (UsageError, OSError, ImportError)):
         return ExitCode.USAGE
     return ExitCode.NOT_CONVERGED if _did_not_converge(error) else ExitCode.DATA
 

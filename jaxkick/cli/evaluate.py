@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from jaxkick.cli.columns import make_recipe
-from jaxkick.cli.errors import UsageError
+from jaxkick.cli.errors import ExitCode, UsageError
 from jaxkick.cli.options import (
     As,
     DateFormat,
@@ -70,8 +70,9 @@ def evaluate(
 ) -> None:
     """Predict the later matches of a file as if they were still to come, and so does Elo.
 
-    Both are tuned on the matches before --start alone. Each block of matches is then predicted
-    from all earlier ones. The log loss is the mean of -log of the probability of what happened;
+    Both are tuned on the matches before --start alone; only the kind of outcomes, such as whether
+    there are ties, is that of the whole file. Each block of matches is then predicted from all
+    earlier ones. The log loss is the mean of -log of the probability of what happened;
     intervals are of 95 %. `difference` is that of jaxkick less that of Elo, match by match:
     below zero jaxkick predicts better.
 
@@ -100,5 +101,7 @@ def evaluate(
     with precision(float64):
         frame, table = read_matches(source, recipe)
         data = make_dataset(frame, table, recipe, unit, on_invalid)
-        columns = compare_with_elo(data, start, every.value, max_steps)
-    emit(columns, form)
+        comparison = compare_with_elo(data, start, every.value, max_steps)
+    emit(comparison.columns, form)
+    if not comparison.converged:
+        raise typer.Exit(ExitCode.NOT_CONVERGED)

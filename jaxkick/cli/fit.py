@@ -93,10 +93,16 @@ def fit(
           --home --format json -o chess | jq '.[0]'
     """
     from jaxkick.cli import console
-    from jaxkick.cli.fitting import fit_model, precision
-    from jaxkick.cli.forecasting import forecast_file
+    from jaxkick.cli.fitting import fit_model, precision, starting_model
+    from jaxkick.cli.forecasting import forecast_file, read_fixtures
     from jaxkick.cli.output import emit
-    from jaxkick.cli.products import make_folder, pairings, tell_of_files, write_all
+    from jaxkick.cli.products import (
+        make_folder,
+        pairings,
+        save_model,
+        tell_of_files,
+        write_all,
+    )
     from jaxkick.cli.reading import Source, make_dataset, read_matches
     from jaxkick.cli.saved import competitors, read_scale
 
@@ -110,15 +116,18 @@ def fit(
         frame, table = read_matches(source, recipe)
         data = make_dataset(frame, table, recipe, unit, on_invalid)
         typer.echo(repr(data), err=True)
-        folder = make_folder(output)
+        # What can be wrong is looked at here already, and not after the learning.
+        start = starting_model(data)
+        shown = read_scale(scale, start.likelihood)
         coming = Source(fixtures, encoding, delimiter, date_format) if fixtures else None
         if coming is not None:
-            # Read here already, so that a fault in it is not told after the learning.
-            read_matches(coming, recipe, with_outcome=False)
-        fitted = fit_model(data, max_steps=max_steps)
+            read_fixtures(coming, recipe, data.index.scale)
+        folder = make_folder(output)
+        fitted = fit_model(data, start, max_steps)
         posterior = fitted.posterior
+        model = save_model(folder, posterior)
         with console.stage("ranking"):
-            board = posterior.leaderboard(scale=read_scale(scale, posterior))
+            board = posterior.leaderboard(scale=shown)
             known = competitors(posterior)
             best = [known[str(name)] for name in board["name"]]
             if coming is None:
@@ -130,6 +139,6 @@ def fit(
             tables = {"leaderboard": board, "forecasts": forecasts}
             files = write_all(folder, posterior, tables, best[:_DRAWN], title or results.stem)
     emit({name: column[:top] for name, column in board.items()}, form)
-    tell_of_files(files)
+    tell_of_files([model, *files])
     if not fitted.converged:
         raise typer.Exit(ExitCode.NOT_CONVERGED)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxkick import Dataset, Model, Posterior, infer, learn, suggest_model
 from jaxkick.cli import console
 
-__all__ = ["Fitted", "fit_model", "precision", "starting_model"]
+__all__ = ["Fitted", "fit_model", "note_end", "precision", "starting_model"]
 
 
 class Fitted(NamedTuple):
@@ -60,11 +60,16 @@ def fit_model(data: Dataset, start: Model | None = None, max_steps: int = 100) -
         posterior = infer(model, data)
     for finding in posterior.check():
         console.note(str(finding))
-    if not history.converged:
+    note_end(history.converged, max_steps)
+    return Fitted(posterior, history.converged)
+
+
+def note_end(converged: bool, max_steps: int) -> None:
+    """Say so if learning stopped before its end."""
+    if not converged:
         console.note(
             f"learning stopped after {max_steps} steps without having converged; raise --max-steps."
         )
-    return Fitted(posterior, history.converged)
 
 
 def starting_model(data: Dataset) -> Model:

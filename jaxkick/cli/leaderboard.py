@@ -49,7 +49,7 @@ def leaderboard(
         posterior = load_posterior(model)
         board = posterior.leaderboard(
             read_time(posterior, time, date_format),
-            scale=read_scale(scale, posterior),
+            scale=read_scale(scale, posterior.model.likelihood),
             interval=interval,
             min_matches=min_matches,
             active_within=active_within,

@@ -50,7 +50,7 @@ class ReadAs(StrEnum):
 
 
 class Invalid(StrEnum):
-    """What to do with rows that cannot be used."""
+    """What to do with rows that can be read but not used."""
 
     stop = "raise"
     drop = "drop"
@@ -123,10 +123,16 @@ Delimiter = Annotated[
 ]
 DateFormat = Annotated[
     str | None,
-    typer.Option(help="Format of the dates, such as %d/%m/%Y; found if there is no doubt."),
+    typer.Option(
+        help="Format of dates that are texts, such as %d/%m/%Y; found if there is no doubt.",
+    ),
 ]
 OnInvalid = Annotated[
-    Invalid, typer.Option(help="Stop at rows that cannot be used, or leave them out.")
+    Invalid,
+    typer.Option(
+        help="Stop at rows that lack something or contradict themselves, or leave them out. A "
+        "cell that cannot be read always stops.",
+    ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
 Shape = Annotated[

@@ -16,7 +16,7 @@ from jaxkick.cli.saved import MODEL, read_scale
 from jaxkick.dataset.counts import attack_of
 from jaxkick.dataset.home import HOME
 
-__all__ = ["make_folder", "pairings", "tell_of_files", "write_all"]
+__all__ = ["make_folder", "pairings", "save_model", "tell_of_files", "write_all"]
 
 
 def make_folder(path: Path) -> Path:
@@ -65,6 +65,17 @@ def pairings(posterior: Posterior, names: Sequence[Hashable], time: Any) -> dict
     }
 
 
+def save_model(folder: Path, posterior: Posterior) -> Path:
+    """Write the model, as soon as there is one: nothing that comes after can lose it.
+
+    Returns:
+        The file that was written.
+    """
+    path = folder / MODEL
+    save(path, posterior)
+    return path
+
+
 def write_all(
     folder: Path,
     posterior: Posterior,
@@ -72,7 +83,7 @@ def write_all(
     curves: Sequence[Hashable],
     title: str,
 ) -> list[Path]:
-    """Write the model, tables, a picture and the report.
+    """Write tables, a picture and the report.
 
     Args:
         folder: where to.
@@ -84,10 +95,7 @@ def write_all(
     Returns:
         The files that were written.
     """
-    save(folder / MODEL, posterior)
-    written = [folder / MODEL]
-    for name, table in tables.items():
-        written.append(write_csv(folder / f"{name}.csv", table))
+    written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
     forecasts = _for_readers(tables.get("forecasts"))
     written += _if_installed("picture", "plot", lambda: _draw(folder, posterior, curves))
     written += _if_installed(
@@ -109,7 +117,8 @@ def _draw(folder: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path
     figure = Figure(figsize=(10.0, 5.5), dpi=150, layout="constrained")
     axes = figure.subplots()
     features = [name if name in posterior.data.names else attack_of(name) for name in names]
-    plotting.scores(posterior, features, scale=read_scale(None, posterior), ax=axes)
+    scale = read_scale(None, posterior.model.likelihood)
+    plotting.scores(posterior, features, scale=scale, ax=axes)
     path = folder / "scores.png"
     with written_whole(path) as file:
         figure.savefig(file, format="png")

@@ -12,6 +12,7 @@ from jaxkick.cli.errors import UsageError
 from jaxkick.cli.files import FileTable
 from jaxkick.cli.names import suggest
 from jaxkick.dataset.home import HOME
+from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.outcomes import has_results
 from jaxkick.ranking import SCALES
 
@@ -110,18 +111,18 @@ def read_time(posterior: Posterior, text: str | None, date_format: str | None = 
     return time
 
 
-def read_scale(text: str | None, posterior: Posterior) -> Any:
+def read_scale(text: str | None, likelihood: AbstractLikelihood) -> Any:
     """A scale of ratings, as `Posterior.leaderboard` takes it.
 
     Args:
         text: what was asked for; if `None` Elo's scale where outcomes are results.
-        posterior: whose ratings are shown.
+        likelihood: that of the model whose ratings are shown.
 
     Raises:
         UsageError: if it is none.
     """
     if text is None:
-        return "elo" if has_results(posterior.model.likelihood) else None
+        return "elo" if has_results(likelihood) else None
     if text in SCALES:
         return text
     if text == "score":

@@ -24,7 +24,11 @@ __all__ = ["update"]
 
 NewFile = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to write the model; in place if not given."),
+    typer.Option(
+        "--output",
+        "-o",
+        help="Where to write the model: a file, or a folder that exists; in place if not given.",
+    ),
 ]
 Repeats = Annotated[
     bool, typer.Option("--allow-repeats", help="Take matches that the model already has.")
@@ -62,8 +66,10 @@ def update(
     from jaxkick.cli.saved import load_posterior, model_path, read_scale
 
     path = model_path(model)
+    target = path if output is None else _writable(output)
     with precision(True):
         posterior = load_posterior(path)
+        shown = read_scale(scale, posterior.model.likelihood)
         recipe = posterior.data.index.recipe
         if recipe is None:
             raise ValueError(
@@ -75,10 +81,24 @@ def update(
             updated = posterior.update(frame, on_invalid=on_invalid.value)
         if not allow_repeats:
             _refuse_repeats(updated, posterior.data.num_observations, results.name)
-        save(output or path, updated)
-        board = updated.leaderboard(scale=read_scale(scale, updated))
+        board = updated.leaderboard(scale=shown)
+        save(target, updated)
     emit({name: column[:top] for name, column in board.items()}, form)
-    typer.echo(f"written: {output or path}", err=True)
+    typer.echo(f"written: {target}", err=True)
+
+
+def _writable(output: Path) -> Path:
+    """The file to write: as given, or the model in the folder that is given."""
+    from jaxkick.cli.saved import MODEL
+
+    if output.is_dir():
+        return output / MODEL
+    if not output.parent.is_dir():
+        raise UsageError(
+            f"--output is {str(output)!r}, but there is no folder {str(output.parent)!r}; make it "
+            "first, or name another."
+        )
+    return output
 
 
 def _refuse_repeats(updated: Any, before: int, source: str) -> None:

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -16,6 +16,7 @@ from jaxkick.evaluation.blocks import Blocks
 from jaxkick.inference.ending import InferenceError
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites
+from jaxkick.learning.history import History
 from jaxkick.learning.learn import learn
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
@@ -103,6 +104,7 @@ class Refit(AbstractForecaster):
         acceleration: `acceleration` of `infer`. Without it steps are a quarter cheaper, but
             features that many matches share may then take many more of them.
         learning: further arguments of `learn`, for when the model is tuned.
+        on_learnt: what is called with the history of learning, if anything.
     """
 
     model: Model
@@ -110,6 +112,7 @@ class Refit(AbstractForecaster):
     tol: float
     acceleration: int
     learning: dict[str, Any]
+    on_learnt: Callable[[History], Any] | None
 
     def __init__(
         self,
@@ -119,6 +122,7 @@ class Refit(AbstractForecaster):
         tol: float = 5.0,
         acceleration: int = 8,
         learning: Mapping[str, Any] | None = None,
+        on_learnt: Callable[[History], Any] | None = None,
     ):
         """Choose how a model is fitted before every block.
 
@@ -128,10 +132,13 @@ class Refit(AbstractForecaster):
             tol: `tol` of `infer` before every block; before the first at most 0.05.
             acceleration: `acceleration` of `infer`.
             learning: further arguments of `learn`, for when the model is tuned.
+            on_learnt: called with the `History` of learning whenever the model was tuned, so
+                that it can be seen whether that converged.
         """
         self.model, self.method = model, method
         self.tol, self.acceleration = tol, acceleration
         self.learning = dict(learning or {})
+        self.on_learnt = on_learnt
 
     @property
     def likelihood(self) -> AbstractLikelihood:
@@ -139,7 +146,9 @@ class Refit(AbstractForecaster):
 
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Refit":
         active = blocks.number < before
-        model, _ = learn(self.model, data, self.method, active=active, **self.learning)
+        model, history = learn(self.model, data, self.method, active=active, **self.learning)
+        if self.on_learnt is not None:
+            self.on_learnt(history)
         return dataclasses.replace(self, model=model)
 
     def begin(self, data: Dataset) -> _Fit:

@@ -75,6 +75,8 @@ def _kernel_for(data: Dataset, number: int, variance: float) -> AbstractKernel:
     variance = variance / max(squares, 0.1)
     members = np.flatnonzero((index.feature_group == number) & (index.counts > 0))
     begins, counts = index.begins[members], index.counts[members]
+    if not members.size:
+        return Constant(variance)
     times = index.times[index.observations]
     spans = times[begins + counts - 1] - times[begins]
     span = float(np.average(spans, weights=counts))

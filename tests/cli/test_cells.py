@@ -136,6 +136,20 @@ def test_times_that_are_refused(texts, message):
         read_times(cells(*texts))
 
 
+def test_eight_digits_are_dates_as_texts_and_numbers_as_numbers():
+    assert read_times(cells("20180101"))[0] == np.datetime64("2018-01-01")
+    np.testing.assert_array_equal(read_times(arrow([20180101])), [20180101.0])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [(arrow([dt.date(2020, 1, 2)], pa.date32()), "date32"), (arrow([20200102]), "int64")],
+)
+def test_a_format_is_for_texts(column, kind):
+    with pytest.raises(UsageError, match=f"'c' of 'x.csv' holds {kind}.*leave the option out"):
+        read_times(column, "%Y%m%d")
+
+
 def test_a_format_that_fits_no_date():
     with pytest.raises(UsageError, match="no date of 'c' is of it"):
         read_times(cells("2020-01-01"), "%d.%m.%Y")

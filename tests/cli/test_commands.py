@@ -13,8 +13,9 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
+from jaxkick.cli.comparison import model_before
 
-from .conftest import OPTIONS, play, run, write
+from .conftest import OPTIONS, SIZE, play, run, write
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,31 @@ def test_update_in_place_and_not_twice(league, posterior, tmp_path):
     assert (tmp_path / "model.jaxkick").read_bytes() == before
 
 
+def test_an_update_that_cannot_be_shown_or_written_changes_nothing(league, tmp_path):
+    model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
+    before = (tmp_path / "model.jaxkick").read_bytes()
+    refused = run("update", model, league.later, "--scale", "abc")
+    assert (refused.code, refused.out) == (2, "")
+    nowhere = run("update", model, league.later, "-o", tmp_path / "none" / "x.jaxkick")
+    assert nowhere.code == 2
+    assert "--output is" in nowhere.err
+    assert "updating" not in refused.err + nowhere.err
+    (tmp_path / "next").mkdir()
+    assert run("update", model, league.later, "-o", tmp_path / "next").code == 0
+    assert (tmp_path / "model.jaxkick").read_bytes() == before
+    grown = jk.load(tmp_path / "next" / "model.jaxkick")
+    assert grown.data.num_observations == SIZE + 6
+
+
+def _suggested_before(results, start):
+    frame = pd.read_csv(results)
+    earlier = jk.Dataset.from_frame(
+        frame[frame["date"] < start], time="date", first="home", second="away",
+        result=("home_goals", "away_goals"), home=True,
+    )  # fmt: skip
+    return jk.suggest_model(earlier)
+
+
 def test_evaluate(league):
     ran = run("evaluate", league.results, *OPTIONS, "--start", "2020-12-01", "--format", "json")
     found = {(row["model"], row["metric"]): row["value"] for row in json.loads(ran.out)}
@@ -129,7 +155,7 @@ def test_evaluate(league):
         result=("home_goals", "away_goals"), home=True,
     )  # fmt: skip
     options = {"start": "2020-12-01", "every": "week", "relearn": "start"}
-    own = ev.walk_forward(jk.suggest_model(data), data, **options)
+    own = ev.walk_forward(_suggested_before(league.results, "2020-12-01"), data, **options)
     rates = {"default": 0.1, "home": 0.01}
     elo = ev.Elo(rates, jk.likelihoods.OrdinalLogit(margin=0.5))
     other = ev.walk_forward(elo, data, **options)
@@ -141,6 +167,30 @@ def test_evaluate(league):
     assert found["difference", "log_loss"] == pytest.approx(difference, rel=1e-9)
     dates = pd.read_csv(league.results)["date"]
     assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
+
+
+def test_evaluate_says_that_it_has_not_converged(league):
+    options = ("--start", "2020-12-01", "--max-steps", 1, "--format", "json")
+    ran = run("evaluate", league.results, *OPTIONS, *options)
+    assert ran.code == 3
+    assert "without having converged; raise --max-steps" in ran.err
+    assert json.loads(ran.out)
+
+
+def test_where_learning_starts_is_not_told_by_later_matches():
+    sides = {"time": [0.0, 1.0, 2.0, 3.0, 9.0], "first": list("ABCAD"), "second": list("BCABC")}
+    ground = {"home": [0, 0, 0, 0, 1]}
+    read = {"time": "time", "first": "first", "second": "second", "home": "home"}
+
+    def suggested(outcome):
+        table = {**sides, **ground, "outcome": outcome}
+        data = jk.Dataset.from_frame(table, outcome="outcome", **read)
+        return model_before(data, 3.0)
+
+    first, second = suggested([1.0, -2.0, 1.0, 3.0, 4.0]), suggested([1.0, -2.0, 1.0, 90.0, -70.0])
+    assert first.describe() == second.describe()
+    assert float(first.likelihood.variance.value) == pytest.approx(0.5 * np.var([1.0, -2.0, 1.0]))
+    assert type(suggested([1, -1, 1, 0, 1]).likelihood) is jk.likelihoods.OrdinalProbit
 
 
 def test_demo_on_a_small_league(league, posterior, tmp_path, monkeypatch):

@@ -30,11 +30,13 @@ def test_help_and_version_load_no_jax():
     assert done.stdout.endswith(f"jaxkick {jk.__version__}\nFalse False\n"), done.stderr
 
 
-def test_without_its_libraries_the_program_names_the_extra(monkeypatch):
+def test_without_its_libraries_the_program_names_the_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "jaxkick.cli.app")
-    with pytest.raises(SystemExit, match=r"needs typer.*jaxkick\[cli\]"):
+    with pytest.raises(SystemExit) as end:
         cli.main()
+    assert end.value.code == 2
+    assert re.search(r"needs typer.*jaxkick\[cli\]", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -82,6 +84,7 @@ SCORES = ("--score-first", "home_goals", "--score-second", "away_goals")
         ((*BASE, "--outcome", "home"), "both a name and an outcome"),
         ((*BASE, *SCORES, "--encoding", "klingon"), "unknown"),
         ((*BASE, *SCORES, "--unit", "fortnight"), "fortnight"),
+        ((*BASE, *SCORES, "--scale", "abc"), "--scale is 'abc'"),
     ],
 )
 def test_wrong_usage(tmp_path, options, message):
@@ -89,15 +92,44 @@ def test_wrong_usage(tmp_path, options, message):
     ran = run("fit", results, *options, "-o", tmp_path / "out")
     assert ran.code == 2
     assert message in ran.err
+    assert "learning" not in ran.err
 
 
-def test_fixtures_are_looked_at_before_learning(tmp_path):
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (["soon"], "'soon' on line 2 of 'fixtures.csv'"),
+        (["2020-02-01", ""], "--time 'date' is missing on line 3 of 'fixtures.csv'"),
+        (["2020.5"], "the times of the data are dates"),
+    ],
+)
+def test_fixtures_are_looked_at_before_learning(tmp_path, times, message):
     results = write(tmp_path / "results.csv", [ROW])
-    fixtures = write(tmp_path / "fixtures.csv", [["soon", "A", "B"]], ("date", "home", "away"))
+    rows = [[time, "A", "B"] for time in times]
+    fixtures = write(tmp_path / "fixtures.csv", rows, ("date", "home", "away"))
     ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--fixtures", fixtures)
     assert ran.code == 1
-    assert "'soon' on line 2 of 'fixtures.csv'" in ran.err
+    assert message in ran.err
     assert "learning" not in ran.err
+
+
+def test_a_fit_is_kept_whatever_comes_after_it(league, tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise ValueError("no forecast")
+
+    monkeypatch.setattr("jaxkick.cli.products.pairings", fail)
+    ran = run("fit", league.results, *OPTIONS, "-o", tmp_path / "out", "--max-steps", 1)
+    assert ran.code == 1
+    assert (tmp_path / "out" / "model.jaxkick").is_file()
+
+
+def test_cells_that_cannot_be_read_are_not_dropped(tmp_path):
+    rows = [ROW, ["2020-01-02", "B", "A", "x", 0]]
+    results = write(tmp_path / "results.csv", rows)
+    ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--on-invalid", "drop")
+    assert ran.code == 1
+    assert "'x' on line 3" in ran.err
+    assert "always stops" in " ".join(run("fit", "--help").out.split())
 
 
 def test_output_that_is_a_file(tmp_path):
@@ -159,6 +191,20 @@ def test_faults_of_our_own_are_told_as_such(monkeypatch, capsys):
     monkeypatch.setenv("JAXKICK_TRACEBACK", "1")
     with pytest.raises(KeyError):
         broken()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [PermissionError(13, "Permission denied", "out"), ImportError("needs pyarrow")],
+)
+def test_what_cannot_be_written_or_is_not_installed_is_wrong_usage(error):
+    @errors.guarded
+    def failing():
+        raise error
+
+    with pytest.raises(errors.typer.Exit) as end:
+        failing()
+    assert end.value.exit_code == 2
 
 
 def test_inference_that_fails_has_its_own_code(capsys):
