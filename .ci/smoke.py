@@ -47,5 +47,6 @@ with tempfile.TemporaryDirectory() as folder:
     page = write_report(Path(folder, "report.html"), again)
     assert page.stat().st_size > 1e6
 
+assert metadata.version("jaxkick") == jk.__version__
 versions = " ".join(f"{name} {metadata.version(name)}" for name in ("jaxkick", "jax", "equinox"))
 print(f"works: {versions}, from {Path(jk.__file__).parent}")

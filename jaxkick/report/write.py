@@ -1,9 +1,9 @@
 """Write a report."""
 
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from jaxkick import __version__
 from jaxkick._files import written_whole
 from jaxkick.posterior import Posterior
 from jaxkick.report.content import gather_content
@@ -43,7 +43,7 @@ def write_report(
     """
     program = plotting_library(library)
     content = gather_content(posterior, "Ratings" if title is None else str(title), forecasts)
-    page = make_page(content, program, metadata.version("jaxkick"))
+    page = make_page(content, program, __version__)
     path = Path(path)
     with written_whole(path) as file:
         file.write(page.encode())

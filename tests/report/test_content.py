@@ -135,9 +135,13 @@ def test_files(tmp_path, monkeypatch):
     program.write_text("var Plotly = 'é';", encoding="utf-8")
     with pytest.raises(FileNotFoundError, match="there is no such folder"):
         write_report(tmp_path / "no" / "page.html", hostile_league(), library=program)
+    # As in a copy that is not installed.
+    monkeypatch.delattr("importlib.metadata.version")
     path = write_report(str(tmp_path / "page.html"), hostile_league(), library=program)
     assert path == tmp_path / "page.html"
-    assert "<h1>Ratings</h1>" in path.read_text(encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>Ratings</h1>" in page
+    assert f"jaxkick {jk.__version__}" in page
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(ImportError, match=r"install it with `pip install 'jaxkick\[report\]'`"):
         write_report(path, hostile_league())
