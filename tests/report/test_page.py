@@ -157,6 +157,11 @@ def test_large_counts(page):
     assert abs(both["result"][2] - np.mean(chances)) < error
 
 
+def test_more_numbers_than_a_call_takes_arguments(page):
+    numbers = "Array.from({ length: 500000 }, (_, k) => Math.abs(k - 300000))"
+    assert page.evaluate(f"Jaxkick.numbers.extentOf({numbers})") == [0, 300000]
+
+
 def test_a_likelihood_without_formula():
     class Flat(AbstractLikelihood):
         def log_prob(self, outcome, score):

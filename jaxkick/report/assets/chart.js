@@ -2,6 +2,7 @@
 Jaxkick.chart = (() => {
   const { bounds, element, interval, level, onScale, rating, withClock } = Jaxkick.format;
   const { competitor, data, span } = Jaxkick.scores;
+  const { extentOf } = Jaxkick.numbers;
   const { colour, onChange } = Jaxkick.theme;
   const COLOURS = 6;
   const DASHES = ["solid", "7px 3px", "2px 2px", "9px 3px 2px 3px"];
@@ -89,7 +90,8 @@ Jaxkick.chart = (() => {
         (withBands ? bounds(mean, variance) : [mean]).map(level),
       ),
     );
-    const perPixel = (1.1 * (Math.max(...all) - Math.min(...all))) / height || 1;
+    const [low, high] = extentOf(all);
+    const perPixel = (1.1 * (high - low)) / height || 1;
     let free = -Infinity;
     for (const end of ends) {
       if (end.time < view[1] - 0.02 * (view[1] - view[0])) continue;

@@ -2,6 +2,7 @@
 Jaxkick.leaderboard = (() => {
   const { bounds, element, interval, onScale, percent, rating, time } = Jaxkick.format;
   const { data, peak, span } = Jaxkick.scores;
+  const { extentOf } = Jaxkick.numbers;
   const { board } = data;
   const chart = Jaxkick.chart;
 
@@ -135,8 +136,7 @@ Jaxkick.leaderboard = (() => {
 
     function fill() {
       const rows = active && onlyActive.checked ? active : all;
-      const ends = rows.flatMap((row) => bounds(row.mean, row.variance));
-      extent = [Math.min(...ends), Math.max(...ends)];
+      extent = extentOf(rows.flatMap((row) => bounds(row.mean, row.variance)));
       const wanted = filter.value.trim().toLowerCase();
       table.fill(rows.filter((row) => data.names[row.who].toLowerCase().includes(wanted)));
     }

@@ -75,7 +75,19 @@ Jaxkick.numbers = (() => {
     return values.slice(0, top + 1).map((value) => value / total);
   }
 
+  // The least and the greatest number; there may be more than a call takes arguments.
+  function extentOf(values) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const value of values) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+    return [low, high];
+  }
+
   return {
+    extentOf,
     logFactorials,
     logistic,
     normalCdf,
