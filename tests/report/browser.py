@@ -1,28 +1,41 @@
 """Find a Chromium, or install one."""
 
+import fcntl
 import functools
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _WAIT = 240
+_LOCK = Path(tempfile.gettempdir(), f"jaxkick-chromium-{os.geteuid()}.lock")
 
 
 @functools.cache
 def browser_path() -> str:
-    """The path of a browser; skips the test where none can be had."""
-    for look in (_on_path, _of_playwright):
-        if found := look():
-            return found
-    for install in (_by_apt, _by_playwright):
-        if install() and (found := _on_path() or _of_playwright()):
-            return found
-    pytest.skip("no Chromium on the path, and neither apt-get nor playwright could install one")
+    """The path of a browser; skips the test where none can be had.
+
+    Of several processes one installs, and the others wait for it.
+    """
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _find() or _install()
+    if found is None:
+        pytest.skip("no Chromium on the path, and neither apt-get nor playwright could install one")
+    return found
+
+
+def _find() -> str | None:
+    return _on_path() or _of_playwright()
+
+
+def _install() -> str | None:
+    return next((path for way in (_by_apt, _by_playwright) if way() and (path := _find())), None)
 
 
 def _on_path() -> str | None:
