@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from jaxkick.datasets.sources import FOLDER_VARIABLE
+from tests.shared_data import shared_data
+
 FOLDER = Path(__file__).parents[1] / "notebooks"
-DATA = Path(os.environ.get("JAXKICK_DATA", FOLDER.parents[1] / "shared" / "data"))
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
@@ -17,12 +19,13 @@ def test_runs(path):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     cells = json.loads(path.read_text())["cells"]
     code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    if "JAXKICK_DATA" in code and not DATA.exists():
-        pytest.skip(f"{DATA} is not on this machine; the notebook needs the development data")
+    environment = {**os.environ, "MPLBACKEND": "Agg"}
+    if FOLDER_VARIABLE in code:
+        environment[FOLDER_VARIABLE] = str(shared_data())
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=FOLDER,
-        env={**os.environ, "MPLBACKEND": "Agg"},
+        env=environment,
         check=True,
         stdout=subprocess.DEVNULL,
     )

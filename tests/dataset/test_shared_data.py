@@ -1,21 +1,15 @@
 """The NBA and ATP files, where they are at hand."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from jaxkick.dataset import Dataset
-
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
+from tests.shared_data import shared_data
 
 
 def read(name):
-    path = FOLDER / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine; the test needs the development data")
-    return pd.read_csv(path)
+    return pd.read_csv(shared_data(name))
 
 
 def padding(data):

@@ -1,16 +1,13 @@
 """Whole fits against kickscore 0.2.0, and the paper's model of the NBA."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import jaxkick as jk
 from tests import reference as ref
+from tests.shared_data import shared_data
 from tests.translation import dataset_of, model_of
-
-NBA = Path(__file__).parents[3] / "shared" / "data" / "nba_games.csv.gz"
 
 CASES = {
     "probit": (ref.probit(), "ep", 1e-6),
@@ -44,9 +41,8 @@ def test_equals_kickscore(name):
     )
 
 
-@pytest.mark.skipif(not NBA.exists(), reason="the NBA data is not beside the repository")
 def test_the_papers_model_of_the_nba():
-    games = pd.read_csv(NBA)
+    games = pd.read_csv(shared_data("nba_games.csv.gz"))
     home_won = games.score1 > games.score2
     games["winner"] = np.where(home_won, games.team1, games.team2)
     games["loser"] = np.where(home_won, games.team2, games.team1)

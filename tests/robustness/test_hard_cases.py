@@ -1,7 +1,5 @@
 """Cases on which expectation propagation is known to fail elsewhere, against independent truths."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,16 +9,13 @@ import scipy.stats
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
+from tests.shared_data import shared_data
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
 CONSTANT = kernels.Constant(1.0)
 
 
 def games(name):
-    path = FOLDER / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine; the test needs the development data")
-    return pd.read_csv(path)
+    return pd.read_csv(shared_data(name))
 
 
 def one_match(outcome, likelihood, kernel=CONSTANT, method=None, dtype="float64"):
