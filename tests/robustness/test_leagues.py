@@ -15,6 +15,8 @@ LEAGUES = st.builds(
     seed=st.integers(0, 2**20),
     spread=st.sampled_from([0.0, 1.0, 2.0]),
 )
+# Tiny margins, huge priors and huge counts: a fit may take all of its steps, and then says so.
+FITFUL = {"ties ep", "wide ep", "goals kl"}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -34,7 +36,9 @@ def test_fits_hold_what_they_must(name, league):
     taken for less than it is; the benchmark counts how often.
     """
     wide = name == "wide ep" or (name == "ties ep" and "huge gaps" in league.kinds)
-    assert not examine(league, SETTINGS[name], compared=not wide).faults
+    verdict = examine(league, SETTINGS[name], compared=not wide)
+    assert not verdict.faults
+    assert verdict.converged or name in FITFUL
 
 
 @pytest.mark.parametrize("kind", KINDS)
