@@ -1,8 +1,5 @@
 """The embedded data, and the command that fits it."""
 
-import subprocess
-import sys
-
 import numpy as np
 
 from jaxkick.datasets import load_bundesliga
@@ -16,12 +13,3 @@ def test_all_matches_of_the_bundesliga_are_there():
     assert np.all(np.diff(matches["date"]) >= np.timedelta64(0, "D"))
     assert len(np.unique(matches["home"])) == len(np.unique(matches["away"])) == 52
     assert np.all(matches["result"] == np.sign(matches["home_goals"] - matches["away_goals"]))
-
-
-def test_the_command_prints_a_league_table():
-    output = subprocess.run(
-        [sys.executable, "-m", "jaxkick"], check=True, capture_output=True, text=True
-    ).stdout
-    assert "  1  Bayern Muenchen" in output
-    assert "converged" in output
-    assert "win 5" in output

@@ -49,7 +49,12 @@ def test_prediction_and_gradient_on_several_devices():
     found = jk.infer(model(), shared, tol=1e-8).predict(**ask)
     close(found.mean, expected.mean, 1e-7)
     close(found.variance, expected.variance, 1e-7)
-    slope = eqx.filter_grad(lambda model, data: jk.log_marginal_likelihood(model, data, tol=1e-8))
+
+    @eqx.filter_jit
+    @eqx.filter_grad
+    def slope(model, data):
+        return jk.log_marginal_likelihood(model, data, tol=1e-8)
+
     expected, found = (jax.tree.leaves(slope(model(), each)) for each in (data, shared))
     for ours, theirs in zip(found, expected, strict=True):
         close(ours, theirs, 1e-6)
