@@ -1,4 +1,4 @@
-"""The embedded data, and the command that fits it."""
+"""The data that comes with the package."""
 
 import numpy as np
 
