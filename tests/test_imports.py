@@ -15,6 +15,7 @@ LAYERS = [
     ["_parameters"],
     ["kernels"],
     ["likelihoods"],
+    ["_tree"],
     ["statespace"],
     ["dataset", "datasets"],
     ["tables"],

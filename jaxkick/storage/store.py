@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxkick import kernels, likelihoods
 from jaxkick._parameters import Fixed, Ordered, Positive, Real, Tied
+from jaxkick._tree import Decoder, Encoder
 from jaxkick.dataset.counts import CountGroups
 from jaxkick.dataset.names import Groups
 from jaxkick.dataset.recipe import Recipe
@@ -24,7 +25,6 @@ from jaxkick.storage.records import (
     posterior_from,
     stream_from,
 )
-from jaxkick.storage.tree import Decoder, Encoder
 from jaxkick.stream import Stream
 
 __all__ = ["load", "save"]
