@@ -12,7 +12,7 @@ from jaxkick._typing import Array, Bool
 from jaxkick.dataset.assembly import Assembled
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.dataset.encoding import count_entries
-from jaxkick.dataset.growth import by_chain, by_slot, join_observations
+from jaxkick.dataset.growth import by_chain, by_slot, check_same_scale, join_observations
 from jaxkick.dataset.room import Room, find_room
 from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.inference.solve import Solution
@@ -52,7 +52,9 @@ def grow(data: Dataset, sites: Sites, room: Room | None, new: Assembled) -> tupl
     Returns:
         All data, in its own layout and in one with room for more.
     """
-    joined = join_observations(data.disassembled(), new)
+    old = data.disassembled()
+    check_same_scale(old.observations, new.observations)
+    joined = join_observations([old, new])
     dtype, features = data.outcome.dtype, joined.observations.features
     whole = Dataset.from_assembled(joined, dtype, data.index.row_length)
     counts = count_entries(joined.observations)

@@ -1,6 +1,6 @@
 """The data set: observations in the user's order, and the chains that the smoother reads."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 import equinox as eqx
@@ -19,6 +19,7 @@ from jaxkick.dataset.index import Entries, Index
 from jaxkick.dataset.location import Location, locate
 from jaxkick.dataset.room import Room
 from jaxkick.dataset.sharding import shard_dataset
+from jaxkick.dataset.shares import gather_shares
 from jaxkick.dataset.summary import summarise
 from jaxkick.kernels.time import Epoch
 from jaxkick.statespace.chain import Chain
@@ -88,7 +89,8 @@ class Dataset(AbstractConstructors, eqx.Module):
         All that is computed from it (`infer`, `learn`, predictions) then runs on all devices,
         with the same results to rounding. For two cores of a CPU, say
         `jax.config.update("jax_num_cpu_devices", 2)` before anything else is done with JAX.
-        Under `jax.distributed` every process gives the same data and the same mesh.
+        Under `jax.distributed` every process gives the same data and the same mesh; see
+        `from_shares` for processes that each read rows of their own.
 
         Args:
             mesh: the devices, such as `jax.make_mesh((jax.device_count(),), ("rows",))`.
@@ -98,6 +100,37 @@ class Dataset(AbstractConstructors, eqx.Module):
             out evenly.
         """
         return shard_dataset(self, mesh)
+
+    @classmethod
+    def from_shares(cls, read: Callable[[], "Dataset | None"], mesh: Mesh) -> "Dataset":
+        """The data of all processes under `jax.distributed`, each of which reads its own rows.
+
+        Every process calls this with the same mesh. Each reads, checks and names its share
+        only; the shares are then exchanged as numbers, and joined. All get the same data, with
+        all names: that which one process would have made of the shares' rows, process after
+        process, and then shared out with `shard`. Shares may differ in size, in features and
+        slots, and some may lack weights.
+
+        If `read` raises in one process, or the shares do not fit together, all processes raise
+        the same error, and none waits for the others.
+
+        Args:
+            read: returns the data set of this process's rows, made with any constructor, or
+                `None` if there are none, as in
+                `lambda: Dataset.from_frame(pandas.read_parquet(part), ...)`.
+            mesh: the devices of all processes,
+                `jax.make_mesh((jax.device_count(),), ("rows",))`.
+
+        Returns:
+            The data of all processes, shared out to the devices. Rows of tables are counted
+            from share to share; how tables are read, in `posterior.update`, is as in the first
+            share.
+
+        Raises:
+            ValueError: in every process, if a share cannot be read, or shares differ in the
+                kind of times, `unit`, `dtype`, `row_length`, mesh or group of a feature.
+        """
+        return cls.from_assembled(*gather_shares(read, mesh)).shard(mesh)
 
     @property
     def mesh(self) -> Mesh | None:

@@ -4,7 +4,7 @@ An entry is known by its observation and slot whatever the layout of the chains,
 values of entries are carried from one layout to another by them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from jaxkick.dataset.features import Block, trim
 from jaxkick.dataset.index import Index
 from jaxkick.dataset.names import Vocabulary
 
-__all__ = ["by_chain", "by_slot", "disassemble", "join_observations"]
+__all__ = ["by_chain", "by_slot", "check_same_scale", "disassemble", "join_observations"]
 
 
 def disassemble(
@@ -46,40 +46,44 @@ def disassemble(
     return Assembled(observations, coefficients, outcome, weight)
 
 
-def join_observations(old: Assembled, new: Assembled) -> Assembled:
-    """Old observations and new ones, in this order, with the names of both.
+def join_observations(parts: Sequence[Assembled]) -> Assembled:
+    """Observations of several data sets, one after the other, with the names of all.
+
+    How the table was read, and the rule for the groups, are those of the first.
+
+    Args:
+        parts: the observations, whose times have one scale.
+    """
+    observations = [part.observations for part in parts]
+    names, numbers = _join_names(observations)
+    block = _stack(
+        [
+            Block(new[part.observations.features], part.coefficients)
+            for new, part in zip(numbers, parts, strict=True)
+        ]
+    )
+    joined = observations[0]._replace(
+        times=np.concatenate([part.times for part in observations]),
+        features=block.features,
+        names=names,
+        rows=_join_rows(observations),
+    )
+    outcome = np.concatenate([part.outcome for part in parts])
+    return Assembled(joined, block.coefficients, outcome, _join_weights(parts))
+
+
+def check_same_scale(old: Observations, new: Observations) -> None:
+    """Refuse new matches whose times are of another kind than those of the data.
 
     Raises:
         ValueError: if the times of one are dates and those of the other are not, or their
             units differ.
     """
-    first, second = old.observations, new.observations
-    if first.scale != second.scale:
+    if old.scale != new.scale:
         raise ValueError(
-            f"the new matches have times {_show(second)}, but the data has times {_show(first)}; "
-            "build them alike, with the same `unit`."
+            f"the new matches have times {new.scale.describe()}, but the data has times "
+            f"{old.scale.describe()}; build them alike, with the same `unit`."
         )
-    names, numbers = _join_names(first, second)
-    blocks = [
-        Block(part[assembled.observations.features], assembled.coefficients)
-        for part, assembled in zip(numbers, (old, new), strict=True)
-    ]
-    block = _stack(blocks)
-    observations = Observations(
-        np.concatenate([first.times, second.times]),
-        block.features,
-        names,
-        first.grouping,
-        first.scale,
-        _join_rows(first, second),
-        first.recipe,
-    )
-    return Assembled(
-        observations,
-        block.coefficients,
-        np.concatenate([old.outcome, new.outcome]),
-        _join_weights(old, new),
-    )
 
 
 def by_slot(parts: Sequence[np.ndarray], slots: np.ndarray) -> np.ndarray:
@@ -113,13 +117,19 @@ def by_chain(
 
 
 def _join_names(
-    first: Observations, second: Observations
-) -> tuple[tuple, tuple[np.ndarray, np.ndarray]]:
-    """All names in their usual order, and the new numbers of old and new features."""
+    parts: Sequence[Observations],
+) -> tuple[tuple[Hashable, ...], list[np.ndarray]]:
+    """All names, and for each part the new numbers of its features.
+
+    Names that are the same in all parts keep their order, which may be the user's own.
+    """
+    first = parts[0].names
+    if all(part.names == first for part in parts):
+        return first, [np.append(np.arange(len(first), dtype=np.int32), np.int32(-1))] * len(parts)
     vocabulary = Vocabulary()
-    codes = [vocabulary.encode(list(part.names), "names") for part in (first, second)]
+    codes = [vocabulary.encode(list(part.names), "names") for part in parts]
     names, places = vocabulary.sort(np.concatenate(codes))
-    return names, tuple(np.append(places[part], -1) for part in codes)
+    return names, [np.append(places[part], -1) for part in codes]
 
 
 def _stack(blocks: Sequence[Block]) -> Block:
@@ -135,23 +145,20 @@ def _stack(blocks: Sequence[Block]) -> Block:
     return trim(Block(features.astype(np.int32), coefficients))
 
 
-def _join_rows(first: Observations, second: Observations) -> np.ndarray | None:
-    if first.rows is None and second.rows is None:
+def _join_rows(parts: Sequence[Observations]) -> np.ndarray | None:
+    if all(part.rows is None for part in parts):
         return None
-    old = np.arange(len(first.times)) if first.rows is None else first.rows
-    new = np.arange(len(second.times)) if second.rows is None else second.rows
-    return np.concatenate([old, new + int(old.max()) + 1])
+    joined, begin = [], 0
+    for part in parts:
+        rows = np.arange(len(part.times)) if part.rows is None else part.rows
+        joined.append(rows + begin)
+        begin = int(joined[-1].max()) + 1
+    return np.concatenate(joined)
 
 
-def _join_weights(old: Assembled, new: Assembled) -> np.ndarray | None:
-    if old.weight is None and new.weight is None:
+def _join_weights(parts: Sequence[Assembled]) -> np.ndarray | None:
+    if all(part.weight is None for part in parts):
         return None
     return np.concatenate(
-        [np.ones_like(part.outcome) if part.weight is None else part.weight for part in (old, new)]
+        [np.ones_like(part.outcome) if part.weight is None else part.weight for part in parts]
     )
-
-
-def _show(observations: Observations) -> str:
-    scale = observations.scale
-    unit = "no unit" if scale.unit is None else f"{scale.unit}s"
-    return f"as {'dates' if scale.dates else 'numbers'} in {unit}"

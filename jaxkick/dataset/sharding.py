@@ -14,16 +14,12 @@ from jaxkick.statespace.chain import Chain
 if TYPE_CHECKING:
     from jaxkick.dataset.dataset import Dataset
 
-__all__ = ["shard_dataset"]
+__all__ = ["check_mesh", "shard_dataset"]
 
 
 def shard_dataset(data: "Dataset", mesh: Mesh) -> "Dataset":
     """Share rows and observations out to the devices of a mesh; see `Dataset.shard`."""
-    if not isinstance(mesh, Mesh):
-        raise TypeError(
-            f"`mesh` must be a `jax.sharding.Mesh`, not {type(mesh).__name__}; make one with "
-            '`jax.make_mesh((jax.device_count(),), ("rows",))`.'
-        )
+    check_mesh(mesh)
     mesh = _automatic(mesh)
     chains = tuple(_shard_chain(chain, mesh, data.slots.size) for chain in data.chains)
     even = len(data.outcome) % mesh.size == 0
@@ -36,6 +32,19 @@ def shard_dataset(data: "Dataset", mesh: Mesh) -> "Dataset":
     epoch = jax.tree.map(lambda leaf: put(leaf, mesh, None), data.epoch)
     index = data.index and replace(data.index, shapes=tuple(chain.gap.shape for chain in chains))
     return replace(data, **arrays, slots=slots, chains=chains, epoch=epoch, index=index)
+
+
+def check_mesh(mesh: Mesh) -> None:
+    """Refuse what is no mesh.
+
+    Raises:
+        TypeError: if it is something else.
+    """
+    if not isinstance(mesh, Mesh):
+        raise TypeError(
+            f"`mesh` must be a `jax.sharding.Mesh`, not {type(mesh).__name__}; make one with "
+            '`jax.make_mesh((jax.device_count(),), ("rows",))`.'
+        )
 
 
 def _automatic(mesh: Mesh) -> Mesh:

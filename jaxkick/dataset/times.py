@@ -75,6 +75,11 @@ class TimeScale(NamedTuple):
         milliseconds = np.rint((times - shift) * (UNITS[self.unit or "year"] * 86_400_000))
         return milliseconds.astype(np.int64).astype("datetime64[ms]")
 
+    def describe(self) -> str:
+        """The kind of the times and their unit, in words."""
+        unit = "no unit" if self.unit is None else f"{self.unit}s"
+        return f"as {'dates' if self.dates else 'numbers'} in {unit}"
+
     def _from_dates(self, dates: np.ndarray) -> np.ndarray:
         days, rest = np.divmod(dates.astype(np.int64), _MICROSECONDS_PER_DAY)
         numbers = (days + rest / _MICROSECONDS_PER_DAY) / UNITS[self.unit or "year"]

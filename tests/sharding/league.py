@@ -8,19 +8,24 @@ from jaxkick import kernels, likelihoods
 NAMES = [f"team {k}" for k in range(9)]
 
 
-def league(row_length: int | None = None, dtype: str = "float64") -> jk.Dataset:
-    """An odd number of matches of nine teams, with a home advantage and weights."""
+def league(
+    row_length: int | None = None,
+    dtype: str = "float64",
+    rows: slice = slice(None),
+    home_group: str = "advantage",
+) -> jk.Dataset:
+    """Some rows of an odd number of matches of nine teams, with a home advantage and weights."""
     rng = np.random.default_rng(4)
     count = 101
     first, gap = rng.integers(0, 9, count), rng.integers(1, 9, count)
     return jk.Dataset.from_pairs(
-        np.sort(rng.uniform(0.0, 8.0, count)),
-        [NAMES[k] for k in first],
-        [NAMES[k] for k in (first + gap) % 9],
-        rng.choice([-1.0, 1.0], count),
-        weight=rng.uniform(0.5, 2.0, count),
-        covariates={"home": rng.choice([0.0, 1.0], count)},
-        groups={"home": "advantage"},
+        np.sort(rng.uniform(0.0, 8.0, count))[rows],
+        [NAMES[k] for k in first[rows]],
+        [NAMES[k] for k in ((first + gap) % 9)[rows]],
+        rng.choice([-1.0, 1.0], count)[rows],
+        weight=rng.uniform(0.5, 2.0, count)[rows],
+        covariates={"home": rng.choice([0.0, 1.0], count)[rows]},
+        groups={"home": home_group},
         row_length=row_length,
         dtype=dtype,
     )
@@ -31,3 +36,8 @@ def model() -> jk.Model:
     teams = kernels.Constant(0.5) + kernels.Matern32(0.4, 2.0)
     kernel = {"default": teams, "advantage": kernels.Wiener(0.1, origin=0.0)}
     return jk.Model(kernel, likelihoods.Probit(), mean={"advantage": 0.3})
+
+
+def small_model() -> jk.Model:
+    """One kernel for all, which compiles sooner."""
+    return jk.Model(kernels.Matern32(0.4, 2.0), likelihoods.Probit())
