@@ -4,6 +4,7 @@ Every function takes the `Axes` to draw on, makes one if there is none, and retu
 differ in brightness and in dashes, so that pictures can be read in grey.
 """
 
+from jaxkick.plotting.comparisons import comparisons
 from jaxkick.plotting.counts import goal_differences, goal_grid
 from jaxkick.plotting.curves import calibration, history, kernel_samples
 from jaxkick.plotting.scores import scores
@@ -11,6 +12,7 @@ from jaxkick.plotting.standings import leaderboard, win_probabilities
 
 __all__ = [
     "calibration",
+    "comparisons",
     "goal_differences",
     "goal_grid",
     "history",

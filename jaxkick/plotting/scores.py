@@ -34,7 +34,7 @@ def scores(
         posterior: the fitted posterior.
         names: of the features to draw.
         times: times in the user's terms; if `None` evenly from the first to the last match
-            of all of them.
+            of all of them, where a curve begins with the first match of its own.
         interval: the probability of the bands; 0 for none.
         scale: how scores are shown, as in `Posterior.leaderboard`.
         ax: the axes to draw on.
@@ -47,17 +47,23 @@ def scores(
     """
     ax = _style.axes(ax)
     index, points = posterior.data.index, points_of(scale, posterior.model.likelihood)
+    debuts = np.full(len(names), -np.inf)
     if times is None:
-        times = index.scale.to_user(_grid(posterior, names))
+        played = _played(posterior, names)
+        debuts = np.array([each[0] for each in played])
+        grid = np.linspace(debuts.min(), max(each[-1] for each in played), _POINTS)
+        times = index.scale.to_user(grid)
     reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
     ends = []
     # Where many bands lie on each other, each is paler.
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
         numbers, means, variances = posterior.scores(name, times)
-        mean, deviation = np.asarray(means), np.sqrt(np.asarray(variances))
+        # The last point always stays, to be labelled.
+        drawn = np.asarray(numbers) >= min(debuts[number], np.max(numbers))
+        mean, deviation = np.asarray(means)[drawn], np.sqrt(np.asarray(variances)[drawn])
         middle, spread = points.centre + points.factor * mean, points.factor * reach * deviation
-        shown = index.scale.to_user(numbers)
+        shown = index.scale.to_user(np.asarray(numbers)[drawn])
         colour, dashes = _style.line(number)
         if interval:
             ax.fill_between(
@@ -76,8 +82,8 @@ def scores(
     return ax
 
 
-def _grid(posterior: Posterior, names: Sequence[Hashable]) -> np.ndarray:
-    """Times from the first to the last match of all features."""
+def _played(posterior: Posterior, names: Sequence[Hashable]) -> list[np.ndarray]:
+    """The times of the matches of each feature."""
     played = [posterior.data.entries(name).times for name in names]
     if not played:
         raise ValueError("`names` is empty; name at least one feature.")
@@ -87,7 +93,7 @@ def _grid(posterior: Posterior, names: Sequence[Hashable]) -> np.ndarray:
                 f"no observation has the feature {name!r}; pass `times` to see its prior, or "
                 f"{suggest_names(name, posterior.data.names)}"
             )
-    return np.linspace(min(each[0] for each in played), max(each[-1] for each in played), _POINTS)
+    return played
 
 
 def _label_ends(ax: "Axes", names: list[str], ends: list[tuple]) -> None:

@@ -1,6 +1,6 @@
 """Who stands where, and who would beat whom."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -51,6 +51,7 @@ def win_probabilities(
     time: Any,
     *,
     home: float | None = None,
+    features: Callable[[Any, Any], Mapping[Hashable, float]] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """A matrix of the probabilities that the row's side beats the column's.
@@ -60,6 +61,8 @@ def win_probabilities(
         names: of the competitors.
         time: when they meet, in the user's terms.
         home: 1 if the row's side is at home; see `Posterior.predict`.
+        features: what the row's side has against the column's, with coefficients, such as a
+            feature of the pair beside its own; its name alone if `None`.
         ax: the axes to draw on.
 
     Returns:
@@ -72,8 +75,8 @@ def win_probabilities(
     if count < 2:
         raise ValueError("`names` has too few for a matrix; name at least two.")
     pairs = [(first, second) for first in names for second in names if first != second]
-    first, second = (list(side) for side in zip(*pairs, strict=True))
-    prediction = posterior.predict(first, second, time, home=home)
+    first = [row if features is None else features(row, column) for row, column in pairs]
+    prediction = posterior.predict(first, [column for _, column in pairs], time, home=home)
     chances = np.full((count, count), np.nan)
     chances[~np.eye(count, dtype=bool)] = np.asarray(prediction.result)[:, 2]
     ax = _style.axes(ax, (max(4.4, 1.8 + 0.52 * count), 1.2 + 0.46 * count))

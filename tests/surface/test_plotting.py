@@ -4,11 +4,12 @@ import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import jaxkick as jk
 from jaxkick import plotting
 from jaxkick.counts import CountsPrediction
-from jaxkick.evaluation import Calibration
+from jaxkick.evaluation import Calibration, Comparison, Estimate
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
@@ -37,12 +38,15 @@ def texts(ax):
 
 
 def test_scores(posterior, ax):
-    assert plotting.scores(posterior, ["ant", "bee"], ax=ax) is ax
+    assert plotting.scores(posterior, ["ant", "cat"], ax=ax) is ax
     line = ax.get_lines()[0]
     _, means, _ = posterior.scores("ant", line.get_xdata(orig=True))
     np.testing.assert_allclose(line.get_ydata(), means)
     assert line.get_xdata(orig=True).dtype.kind == "M"
-    assert texts(ax) == ["ant", "bee"]
+    for line, debut in zip(ax.get_lines(), ("2001-01-01", "2001-06-01"), strict=True):
+        late = line.get_xdata(orig=True)[0] - np.datetime64(debut)
+        assert np.timedelta64(0) <= late < np.timedelta64(2, "D")
+    assert texts(ax) == ["ant", "cat"]
     assert ax.get_lines()[0].get_linestyle() != ax.get_lines()[1].get_linestyle()
     with pytest.raises(ValueError, match="no observation has the feature 'cow'; pass `times`"):
         plotting.scores(posterior, ["cow"], ax=ax)
@@ -74,6 +78,38 @@ def test_win_probabilities(posterior, ax):
     with pytest.raises(ValueError, match="name at least two"):
         plotting.win_probabilities(posterior, names[:1], "2003-01-01", ax=ax)
     assert f"{100 * chance:.0f}" in texts(ax)
+
+
+def test_win_probabilities_of_pairs(ax):
+    def features(row, column):
+        return {row: 1.0, " - ".join(sorted([row, column])): 1.0 if row < column else -1.0}
+
+    matches = [features("ant", "bee") | {"bee": -1.0}] * 5 + [{"ant": 1.0, "cat": -1.0}]
+    data = jk.Dataset.from_mappings(np.zeros(6), matches, 1.0)
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    plotting.win_probabilities(posterior, ["ant", "bee"], 0.0, features=features, ax=ax)
+    asked = {"bee": 1.0, "ant": -1.0, "ant - bee": -1.0}
+    moments = posterior.combination(asked, 0.0)
+    chance = ndtr(float(moments.mean) / np.sqrt(1 + float(moments.variance)))
+    shown = np.asarray(ax.images[0].get_array().filled(np.nan))
+    np.testing.assert_allclose(shown[1, 0], chance, rtol=1e-6)
+    assert chance < float(posterior.predict("bee", "ant", 0.0).probabilities[1]) - 0.03
+
+
+def test_comparisons(ax):
+    found = {
+        "ours": Comparison(Estimate(-0.02, -0.03, -0.01), 0.99, 0.6),
+        "theirs": Comparison(Estimate(0.01, -0.02, 0.04), 0.25, 0.5),
+    }
+    assert plotting.comparisons(found, rival="Elo", ax=ax) is ax
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["ours", "theirs"]
+    np.testing.assert_allclose(ax.collections[-1].get_offsets(), [[-0.02, 0], [0.01, 1]])
+    ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
+    np.testing.assert_allclose(ends, [[-0.03, -0.01], [-0.02, 0.04]])
+    assert texts(ax) == ["better in 99%", "better in 25%"]
+    assert ax.get_xlabel() == "log loss less that of Elo: better on the left"
+    with pytest.raises(ValueError, match="compare at least one model"):
+        plotting.comparisons({}, ax=ax)
 
 
 def test_curves(ax):
