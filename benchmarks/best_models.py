@@ -1,101 +1,107 @@
-"""Can we beat FiveThirtyEight's own Elo on the games of the NBA?
+"""Can we beat the paper's models, and FiveThirtyEight's own Elo, with jaxkick's own parts?
 
-    python benchmarks/best_models.py                # blocks of a week: minutes
-    python benchmarks/best_models.py --every day    # as FiveThirtyEight predicts: longer
+    python benchmarks/best_models.py nba atp football     # the chosen models: an hour or two
+    python benchmarks/best_models.py nba --every week     # coarser blocks: minutes
+    python benchmarks/best_models.py football --ideas     # compare the ideas that were tried
 
-The 20,300 games from 2003-03-16 on, each block predicted from all earlier ones; parameters are
-learnt on the games from the season of 1985 to that date. The difference of points is a normal
-number around the difference of two scores, plus a home advantage that changes slowly, one of
-each team's own, one of the playoffs, and what it costs to have played the day before, which the
-schedule tells beforehand. Reads ../shared/data, or the folder in JAXKICK_DATA. Needs pandas.
+The paper's protocol: the last 30 % of the matches, each day predicted from all earlier days, with
+parameters learnt before the first of them. Models were chosen by `--ideas`, which predicts a
+stretch before that date, in coarse blocks. Every prediction is of who wins (or ties); differences
+of log loss have bootstrap intervals over days. Results are kept in best_models.json. In float32.
+Reads ../shared/data, or the folder in JAXKICK_DATA. Needs pandas (the `dev` extra).
 """
 
 import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import best_atp
+import best_football
+import best_nba
 import numpy as np
 import pandas as pd
-from paper_data import read_nba
+from best_contest import Contest, Reading
 
-import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.kernels import Constant, Matern12, Matern32
 
-START = "2003-03-16"
-FIRST_SEASON = 1985
-
-
-def days_since_last_game(games: pd.DataFrame) -> np.ndarray:
-    """How long ago the two teams of each game have played, [games, 2]."""
-    days = pd.to_datetime(games.date).to_numpy("datetime64[D]").astype(np.int64)
-    sides = pd.DataFrame(
-        {
-            "team": np.stack([games["first"], games["second"]], axis=1).ravel(),
-            "day": np.repeat(days, 2),
-        }
-    )
-    return sides.groupby("team").day.diff().fillna(99).to_numpy().reshape(-1, 2)
+CONTESTS = {
+    "nba": best_nba.CONTEST,
+    "atp": best_atp.CONTEST,
+    "football": best_football.CONTEST,
+}
+RESULTS = Path(__file__).with_name("best_models.json")
+END = "9999"
 
 
-def read_games() -> tuple[pd.DataFrame, jk.Dataset]:
-    """The games, and what takes part in each of them."""
-    games = read_nba().query(f"season >= {FIRST_SEASON}").reset_index(drop=True)
-    tired = days_since_last_game(games) == 1
-    teams = pd.factorize(np.concatenate([games["first"], games["second"]]))[0]
-    first, second = teams.reshape(2, -1)
-    number = teams.max() + 1
-    one, home = np.ones(len(games)), games.home.to_numpy()
-    columns = [
-        (first, one),
-        (second, -one),
-        (number + first, home),
-        (np.full(len(games), 2 * number), home),
-        (np.full(len(games), 2 * number + 1), home * games.playoff),
-        (np.full(len(games), 2 * number + 2), tired[:, 1] * 1.0 - tired[:, 0]),
-    ]
-    names = ["team"] * number + ["team at home"] * number + ["home", "playoffs", "tired"]
-    features, coefficients = (np.stack(part, axis=1) for part in zip(*columns, strict=True))
-    data = jk.Dataset.from_arrays(
-        games.date.to_numpy(str),
-        np.where(coefficients == 0, -1, features),
-        coefficients,
-        games.difference.to_numpy(),
-        groups=lambda feature: names[feature],
-    )
-    return games, data
+def keep(sport: str, part: str, values: dict) -> None:
+    """Add results to the file."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results.setdefault(sport, {}).setdefault(part, {}).update(values)
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def make_model() -> jk.Model:
-    """Starting values, in points."""
-    return jk.Model(
-        {
-            "team": Matern12(17.0, lengthscale=3.3),
-            "team at home": Constant(1.0),
-            "home": Constant(9.0) + Matern32(1.0, lengthscale=5.0),
-            "playoffs": Constant(1.0),
-            "tired": Constant(3.0),
-        },
-        jk.likelihoods.Gaussian(130.0),
-    )
+def summarise(reading: Reading) -> dict[str, float]:
+    """Log loss and accuracy, to the digits that mean something."""
+    return {
+        "log_loss": round(float(np.mean(reading.log_losses)), 5),
+        "accuracy": round(reading.accuracy, 4),
+    }
+
+
+def compare_ideas(sport: str, contest: Contest, only: list[str]) -> None:
+    """Predict a stretch of the training part with every idea."""
+    games = contest.read(contest.since, contest.test)
+    for name, make in contest.ideas.items():
+        if only and name not in only:
+            continue
+        begin = time.perf_counter()
+        found = summarise(make(games).predict(contest.validation, contest.blocks))
+        print(f"{sport:9s} {name:50s} {found}  {time.perf_counter() - begin:.0f} s", flush=True)
+        keep(sport, "ideas", {name: found})
+
+
+def predict_test(sport: str, contest: Contest, every: Any) -> None:
+    """Predict the last 30 % with the chosen model, and compare it with its rivals."""
+    games = contest.read(contest.since, END)
+    ours = contest.ideas[contest.chosen](games).predict(contest.test, every)
+    found: dict[str, Any] = {"model": contest.chosen, "matches": len(ours.places)}
+    found["ours"] = summarise(ours)
+    keep(sport, f"test by {every}", found)
+    print(sport, found, flush=True)
+    for name, rival in predict_rivals(contest, games, ours, every):
+        difference = ev.estimate_mean(ours.log_losses - rival.log_losses, ours.blocks)
+        interval = [round(float(value), 5) for value in difference]
+        found[name] = summarise(rival) | {"our log loss less this": interval}
+        print(f"{sport} {name} {found[name]}", flush=True)
+        keep(sport, f"test by {every}", found)
+
+
+def predict_rivals(
+    contest: Contest, games: pd.DataFrame, ours: Reading, every: Any
+) -> Iterator[tuple[str, Reading]]:
+    """What others say of the same matches."""
+    if contest.given:
+        win = games[contest.given].to_numpy()[games.date >= contest.test]
+        yield contest.given, Reading(np.stack([1.0 - win, win], axis=1), ours.places, ours.blocks)
+    paper = contest.paper(contest.read("", END))
+    yield "paper's model and parameters", paper.predict(contest.test, every, learn=False)
 
 
 def main() -> None:
-    """Parse the command line, predict, compare."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every", choices=["day", "week"], default="week")
+    parser.add_argument("sports", nargs="+", choices=CONTESTS)
+    parser.add_argument("--every", choices=["day", "week"], default="day")
+    parser.add_argument("--ideas", nargs="*", help="compare ideas: all of them, or those named")
     options = parser.parse_args()
-    games, data = read_games()
-    forecaster = ev.Refit(make_model(), learning={"max_steps": 12, "tol": 0.5})
-    ours = ev.walk_forward(
-        forecaster, data, START, every=options.every, relearn="start", ties=False, progress=True
-    )
-    print(f"ours\n{ours.summary()}")
-    win = games.elo_prob1.to_numpy()[ours.rows]
-    happened = np.where(ours.places == 1, win, 1.0 - win)
-    theirs = -np.log(happened)
-    print(f"\nFiveThirtyEight's Elo\nlog loss {theirs.mean():.4f}")
-    print(f"accuracy {np.mean(happened > 0.5):.4f}")
-    difference = ev.estimate_mean(ours.log_losses - theirs, ours.blocks)
-    print(f"\nour log loss less theirs: {difference}")
+    for sport in options.sports:
+        if options.ideas is not None:
+            compare_ideas(sport, CONTESTS[sport], options.ideas)
+        else:
+            predict_test(sport, CONTESTS[sport], options.every)
 
 
 if __name__ == "__main__":

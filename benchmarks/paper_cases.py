@@ -91,13 +91,13 @@ def predict_counts(name: str, model: jk.Model, setting: Setting, *, learnt: bool
     order = np.argsort(forecasts.rows)
     mean, variance = (part[order].reshape(-1, 2) for part in (forecasts.mean, forecasts.variance))
     difference = games.difference.to_numpy()[forecasts.rows[order][::2] // 2]
-    loss, tie, win = _signs_of_counts(mean, variance, 250 if name == "nba" else 40)
+    loss, tie, win = signs_of_counts(mean, variance, 250 if name == "nba" else 40)
     if name == "nba":
         return mean_losses(np.stack([loss + tie / 2, win + tie / 2], 1), (difference > 0) * 1)
     return mean_losses(np.stack([loss, tie, win], 1), np.sign(difference).astype(int) + 1)
 
 
-def _signs_of_counts(mean: np.ndarray, variance: np.ndarray, most: int) -> np.ndarray:
+def signs_of_counts(mean: np.ndarray, variance: np.ndarray, most: int) -> np.ndarray:
     """P(first < second), P(equal) and P(first > second) of Poisson counts with normal scores."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(32)
     counts = np.arange(most)
