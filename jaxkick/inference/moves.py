@@ -21,7 +21,8 @@ _CALM = 20
 _LEAST_FALL = 0.001
 _MOST_GROWTH, _MOST_PLAIN_GROWTH = 2.0, 100.0
 _MOST_REJECTED = 20
-_LEAP, _LEAPS = 2.0, 24
+_LEAP, _LEAPS = 1.0, 24
+_SWELL = 0.2
 
 Tree = TypeVar("Tree")
 
@@ -142,15 +143,16 @@ def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) 
     growth = jnp.where(accelerated, _MOST_GROWTH, _MOST_PLAIN_GROWTH)
     good = feasible & ~(evaluated.norm > growth * state.accepted.norm)
     # As far as the step would have gone without damping, which slows every mode alike.
-    moved = _largest_move(state.accepted, evaluated) / (1.0 - damping)
-    moved = jnp.where(started, moved, jnp.inf)
+    largest = _largest_moves(state.accepted, evaluated) / (1.0 - damping)
+    largest = jnp.where(started, largest, jnp.inf)
+    moved = jnp.max(largest)
     merits = jnp.stack([evaluated.norm, moved])
     better = jnp.any(merits < (1.0 - _LEAST_FALL * (1.0 - damping)) * state.best)
     patience = jnp.where(better & good, _PATIENCE, state.patience - 1)
     stalled = good & (patience <= 0)
     overshot = ~good & started & ~accelerated
     caution = _take_care(state, good, stalled, overshot)
-    unsettled = (caution.damping != damping) | (caution.plain > 0) | _is_far(moved, state.steps)
+    unsettled = (caution.damping != damping) | (caution.plain > 0) | _is_far(largest, state.steps)
     restart = stalled | ~started | ~good | unsettled
     onward, history = _next_sites(state, evaluated, caution.damping, restart)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
@@ -205,13 +207,15 @@ def _take_care(
     )
 
 
-def _is_far(moved: Scalar, steps: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether the first steps still leap, by which no later one can be foretold.
+def _is_far(largest: Float[Array, "2"], steps: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether steps still leap, by which no later one can be foretold.
 
     A secant through leaps would throw off what is hardly determined, such as the level that all
-    scores share under a wide prior, and no later step would bring it back.
+    scores share under a wide prior, and no later step would bring it back. While variances stand
+    still, steps are nearly linear, and far means are what the acceleration is for.
     """
-    return (steps < _LEAPS) & ~(moved < _LEAP)
+    mean, variance = largest
+    return ~(variance < _SWELL) | ((steps < _LEAPS) & ~(mean < _LEAP))
 
 
 def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
@@ -257,20 +261,20 @@ def _keep_positive(sites: Sites, evaluated: Evaluation) -> Sites:
     return tuple(keep(*row) for row in rows)
 
 
-def _largest_move(before: Evaluation, now: Evaluation) -> Scalar:
+def _largest_moves(before: Evaluation, now: Evaluation) -> Float[Array, "2"]:
     """How far any marginal moved: means in standard deviations, variances relatively."""
 
-    def largest(old: ScoreMoments, new: ScoreMoments) -> Scalar:
+    def largest(old: ScoreMoments, new: ScoreMoments) -> Float[Array, "2"]:
         positive = new.variance > 0
         precision = jnp.where(positive, 1.0 / jnp.where(positive, new.variance, 1.0), 0.0)
         mean = jnp.square(new.mean - old.mean) * precision
-        spread = jnp.square((new.variance - old.variance) * precision)
-        return jnp.max(jnp.maximum(mean, spread))
+        variance = jnp.square((new.variance - old.variance) * precision)
+        return jnp.stack([jnp.max(mean), jnp.max(variance)])
 
     pairs = zip(
         add_sites(before.cavities, before.sites), add_sites(now.cavities, now.sites), strict=True
     )
-    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs])))
+    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs]), axis=0))
 
 
 def _distance_left(moves: Float[Array, " window"], damping: Scalar) -> Scalar:

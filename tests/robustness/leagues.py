@@ -15,7 +15,7 @@ from jaxkick import kernels, likelihoods
 from jaxkick.evaluation import Refit
 from jaxkick.inference.method import AbstractMethod
 
-__all__ = ["KINDS", "SETTINGS", "League", "Setting", "Verdict", "examine"]
+__all__ = ["KINDS", "SETTINGS", "League", "Setting", "Verdict", "examine", "make_fit"]
 
 COUNT, PLAYERS = 24, 6
 ALL = np.ones(COUNT, bool)
@@ -97,8 +97,7 @@ def examine(league: League, setting: Setting, compared: bool = True) -> Verdict:
         setting: what is fitted to it.
         compared: whether fits that should be alike have to be.
     """
-    model = _make_model(league, setting)
-    data, made = _make_data(league, setting), []
+    (model, data), made = make_fit(league, setting), []
 
     def fit(data: jk.Dataset, active: np.ndarray = ALL, start: jk.Posterior | None = None):
         start = Refit(model).begin(data).sites if start is None else start
@@ -116,6 +115,11 @@ def examine(league: League, setting: Setting, compared: bool = True) -> Verdict:
         mirror = fit(_make_data(league, setting, mirrored=True))
         faults += _apart("swapping sides", posterior, mirror, sign=-1.0)
     return Verdict(all(each.converged for each in made), faults)
+
+
+def make_fit(league: League, setting: Setting) -> tuple[jk.Model, jk.Dataset]:
+    """The model and the matches of a league."""
+    return _make_model(league, setting), _make_data(league, setting)
 
 
 def _improper(posterior: jk.Posterior, prior: jk.Posterior, setting: Setting) -> Iterator[str]:
