@@ -204,6 +204,6 @@ CONTEST = Contest(
     test="2011-03-29",
     blocks=month,
     ideas=IDEAS,
-    chosen="differences, confederations",
+    chosen="differences of goals",
     paper=paper_model,
 )
