@@ -107,7 +107,7 @@ def split_time(data: Dataset, fraction: float) -> Any:
     """The time of the match before which a fraction of all matches stands.
 
     `walk_forward(model, data, split_time(data, 0.7))` predicts the last 30 % of the matches,
-    and those of the same day before them.
+    and those at the same time as the first of them.
 
     Args:
         data: the matches.

@@ -21,6 +21,7 @@ from jaxkick.evaluation.forecasts import Forecasts
 from jaxkick.evaluation.journal import Journal, Walk
 from jaxkick.evaluation.outcomes import outcome_levels, outcome_places, outcome_probabilities
 from jaxkick.inference.problem import ScoreMoments
+from jaxkick.inference.request import check_outcomes
 from jaxkick.learning.checkpoint import fingerprint
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
@@ -81,6 +82,8 @@ def walk_forward(
     """
     forecaster = Refit(model) if isinstance(model, Model) else model
     blocks = make_blocks(data, start, every, stop)
+    # Also those that are only predicted, which no fit looks at.
+    check_outcomes(forecaster.likelihood, data, blocks.number <= blocks.tested[-1])
     stretches = list(_stretches(data, blocks, relearn))
     journal = _open_journal(checkpoint, forecaster, data, stretches)
     report = _Progress(progress, len(blocks.tested))
@@ -144,6 +147,11 @@ def _stretches(
     data: Dataset, blocks: Blocks, relearn: Every | None
 ) -> Iterator[tuple[Blocks, bool]]:
     """Stretches of blocks that share their parameters, and whether to learn them first."""
+    if relearn is not None and blocks.tested[0] == 0:
+        raise ValueError(
+            "`relearn` needs matches to learn from, but none is before the first block to predict; "
+            "choose a later `start`, or leave `relearn` out."
+        )
     if relearn is None or relearn == "start":
         yield blocks, relearn is not None
         return

@@ -15,9 +15,18 @@ from jaxkick.dataset.dataset import Dataset
 from jaxkick.inference.method import AbstractMethod
 from jaxkick.inference.problem import Sites
 from jaxkick.kernels.base import AbstractKernel
+from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
 
-__all__ = ["check_fit", "check_kinds", "check_method", "read_active", "read_start", "reporter"]
+__all__ = [
+    "check_fit",
+    "check_kinds",
+    "check_method",
+    "check_outcomes",
+    "read_active",
+    "read_start",
+    "reporter",
+]
 
 
 def read_active(active: ArrayLike | None, data: Dataset) -> Bool[Array, " N"] | None:
@@ -49,7 +58,7 @@ def read_start(sites: Sites | None, data: Dataset) -> Sites | None:
 def check_fit(model: Model, data: Dataset, active: Array | None) -> None:
     """Refuse a model that does not fit the data, where the host can see it."""
     _check_means(model, data)
-    _check_outcomes(model, data, active)
+    check_outcomes(model.likelihood, data, active)
 
 
 def check_kinds(model: object, data: object) -> None:
@@ -92,11 +101,11 @@ def _check_means(model: Model, data: Dataset) -> None:
         )
 
 
-def _check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
+def check_outcomes(likelihood: AbstractLikelihood, data: Dataset, active: ArrayLike | None) -> None:
     """Refuse outcomes that the likelihood cannot explain, where the host can see them."""
     if not is_known(data.outcome) or not (active is None or is_known(active)):
         return
-    outside = np.asarray(model.likelihood.check(np.asarray(data.outcome)))
+    outside = np.asarray(likelihood.check(np.asarray(data.outcome)))
     if active is not None:
         outside = outside & np.asarray(active)
     if not outside.any():
@@ -106,7 +115,7 @@ def _check_outcomes(model: Model, data: Dataset, active: Array | None) -> None:
     raise ValueError(
         f"`outcome` is {float(data.outcome[places[0]]):g} in row {rows[0]} "
         f"({len(places):,} such rows), outside the domain of "
-        f"{type(model.likelihood).__name__}: {model.likelihood.domain}. Choose another "
+        f"{type(likelihood).__name__}: {likelihood.domain}. Choose another "
         "likelihood, or build the data set with `likelihood=` and `on_invalid='drop'`."
     )
 

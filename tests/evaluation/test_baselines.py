@@ -57,7 +57,7 @@ def test_elo(every):
 
 
 def test_trueskill_is_that_of_the_package():
-    variance, per_match = 0.9, 0.05
+    variance, per_match, per_year = 0.9, 0.05, 0.4
     draws = 2 * 0.5 * (1 + math.erf(MARGIN / math.sqrt(2))) - 1
     system = trueskill.TrueSkill(
         mu=0.0,
@@ -67,9 +67,14 @@ def test_trueskill_is_that_of_the_package():
         draw_probability=draws,
         backend="scipy",
     )
-    ratings = {name: system.create_rating() for name in range(6)}
+    ratings, last = {name: system.create_rating() for name in range(6)}, {}
     means, variances = [], []
-    for i, j, outcome in zip(FIRST, SECOND, OUTCOME, strict=True):
+    for i, j, outcome, time in zip(FIRST, SECOND, OUTCOME, TIMES, strict=True):
+        for name in (i, j):
+            # The package knows no time: what it adds is given to the rating itself.
+            rating, waited = ratings[name], time - last.get(name, time)
+            wider = math.sqrt(rating.sigma**2 + per_year * waited)
+            ratings[name], last[name] = system.create_rating(rating.mu, wider), time
         one, two = ratings[i], ratings[j]
         means.append(one.mu - two.mu)
         variances.append(one.sigma**2 + two.sigma**2 + 2 * per_match)
@@ -80,7 +85,7 @@ def test_trueskill_is_that_of_the_package():
         else:
             ratings[j], ratings[i] = trueskill.rate_1vs1(two, one, env=system)
     likelihood = jk.likelihoods.OrdinalProbit(margin=MARGIN)
-    found = run(ev.TrueSkill(variance, per_match, likelihood=likelihood))
+    found = run(ev.TrueSkill(variance, per_match, per_year, likelihood))
     np.testing.assert_allclose(found.mean, means, atol=1e-5)
     np.testing.assert_allclose(found.variance, variances, atol=1e-5)
 
@@ -133,6 +138,13 @@ def test_tuning_finds_the_best_parameters_of_the_past():
     reached = past_loss(float(tuned.rate.value), float(tuned.likelihood.margin.value))
     grid = [past_loss(r, m) for r in np.geomspace(1e-3, 2, 12) for m in np.linspace(0.1, 1, 10)]
     assert reached <= min(grid) + 1e-6
+
+
+@pytest.mark.parametrize("baseline", [ev.Elo(), ev.TrueSkill(), ev.Random()])
+def test_outcomes_that_a_baseline_has_no_level_for_are_refused(baseline):
+    row = int(np.argmax(OUTCOME == 0))
+    with pytest.raises(ValueError, match=f"`outcome` is 0 in row {row} .* outside the domain"):
+        run(baseline)
 
 
 def test_random_outcomes_are_equally_probable():

@@ -103,6 +103,22 @@ def test_ties_are_looked_for_in_the_past_alone():
         ev.walk_forward(model, jk.Dataset.from_pairs(TIMES, FIRST, SECOND, late), START)
 
 
+def test_outcomes_that_are_only_predicted_are_looked_at_before_the_first_fit():
+    late = np.where(np.arange(N) == N - 1, 0.0, SIGNS)
+    model = jk.Model(KERNEL, jk.likelihoods.Probit())
+    data = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, late)
+    seen = []
+    with pytest.raises(ValueError, match=f"`outcome` is 0 in row {N - 1} .* domain of Probit"):
+        ev.walk_forward(model, data, START, progress=lambda *counts: seen.append(counts))
+    assert not seen
+
+
+@pytest.mark.parametrize("relearn", ["start", "week"])
+def test_nothing_is_learnt_from_no_matches(relearn):
+    with pytest.raises(ValueError, match="`relearn` needs matches to learn from"):
+        ev.walk_forward(ev.Elo(), DATA, TIMES[0], relearn=relearn)
+
+
 def test_features_that_all_matches_share_stay_stable():
     # Undamped, unaccelerated updates of a shared feature move away from the fixed point.
     rng = np.random.default_rng(0)
