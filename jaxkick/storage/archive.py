@@ -22,6 +22,14 @@ _HEADER = "jaxkick.json"
 _KINDS = "biuf"
 _MAX_HEADER = 1 << 30
 _SHOWN = 200
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    MemoryError,
+    UnicodeDecodeError,
+)
 
 
 def write_archive(path: Path, content: Any, arrays: Mapping[str, np.ndarray]) -> None:
@@ -63,7 +71,7 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
             }
     except FileNotFoundError:
         raise
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, MemoryError) as error:
+    except _UNREADABLE as error:
         reason = str(error)[:_SHOWN]
         raise ValueError(f"{str(path)!r} cannot be read: it is damaged ({reason}).") from error
     return content, arrays

@@ -148,6 +148,10 @@ HOSTILE = {
         zipped(("jaxkick.json", '{"format": "jaxkick", "version": ' + "1" * 9999 + "}")),
         "has a description that is not JSON",
     ),
+    "a name that is no text": (
+        zipped(HEADER, ("é.npy", b"")).replace("é".encode(), b"\xe9\xe9"),
+        "it is damaged",
+    ),
     "nothing inside": (zipped(HEADER), "holds no model, posterior or stream"),
     "a pickle": (b"\x80\x04cos\nsystem\n(S'false'\ntR.", "it is damaged"),
 }
