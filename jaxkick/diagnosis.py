@@ -14,6 +14,7 @@ from jaxkick.dataset.index import Index
 from jaxkick.dataset.times import look_like_dates
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels.base import AbstractKernel
+from jaxkick.kernels.oscillation import Periodic
 from jaxkick.kernels.time import Instant
 from jaxkick.likelihoods.base import AbstractLikelihood
 from jaxkick.model import Model
@@ -79,11 +80,8 @@ def _separate_pools(index: Index) -> Iterator[Finding]:
     features = np.flatnonzero(index.counts > 0)
     features = features[np.argsort(index.begins[features])]
     entries = np.repeat(features, index.counts[features])
-    num_observations = len(index.times)
-    # What most matches share, such as a home advantage, compares nobody.
-    common = (index.counts > 0.5 * num_observations) & (len(features) > 3)
-    kept = ~common[entries]
-    size = len(index.counts) + num_observations
+    kept = ~_compare_nobody(index)[entries]
+    size = len(index.counts) + len(index.times)
     ends = entries[kept], len(index.counts) + index.observations[kept]
     graph = coo_array((np.ones(kept.sum(), np.int8), ends), shape=(size, size))
     _, labels = connected_components(graph, directed=False)
@@ -95,6 +93,21 @@ def _separate_pools(index: Index) -> Iterator[Finding]:
             f"{pools.max():,} and the smallest of {pools.min():,}; scores of different pools "
             "cannot be compared.",
         )
+
+
+def _compare_nobody(index: Index) -> np.ndarray:
+    """Which features most matches share beside two others, as they do a home advantage."""
+    entries = np.bincount(index.observations, minlength=len(index.times))
+    shared = np.zeros(len(index.counts), bool)
+    often = np.flatnonzero(index.counts > 0.5 * len(index.times))
+    for feature in often[np.argsort(-index.counts[often], kind="stable")]:
+        begin = index.begins[feature]
+        there = index.observations[begin : begin + index.counts[feature]]
+        # One who plays against everybody is left: without him a match would compare nobody.
+        if entries[there].min() > 2:
+            shared[feature] = True
+            entries[there] -= 1
+    return shared
 
 
 def _lengthscales(model: Model, index: Index) -> Iterator[Finding]:
@@ -188,9 +201,12 @@ def _single_matches(index: Index) -> Iterator[Finding]:
 
 
 def _named(part: AbstractKernel | AbstractLikelihood, name: str) -> Iterator[tuple[str, float]]:
-    """Parameters of a name, by where they stand, with their values."""
+    """Parameters of a name, by where they stand, with their values.
+
+    Without those of `Periodic`, whose lengthscale is a share of the period and no time.
+    """
     leaves = jax.tree_util.tree_leaves_with_path(
-        part, is_leaf=lambda node: isinstance(node, AbstractParameter)
+        part, is_leaf=lambda node: isinstance(node, (AbstractParameter, Periodic))
     )
     for path, node in leaves:
         place = jax.tree_util.keystr(path).removeprefix(".")

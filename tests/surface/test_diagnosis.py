@@ -1,5 +1,7 @@
 """A posterior says what may be wrong with it, and is silent where nothing is."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,17 @@ RING = [f"p{k % 5}" for k in range(40)]
 NEXT = [f"p{(k + 1 + k % 3) % 5}" for k in range(40)]
 
 
-def check(first=RING, second=NEXT, kernel=None, likelihood=None, times=TIMES, **options):
+def fit(first=RING, second=NEXT, kernel=None, likelihood=None, times=TIMES, **options):
     data = jk.Dataset.from_pairs(
         times, first, second, row_length=96, covariates={"home": 1.0}, unit=options.pop("unit", "y")
     )
     kernel = kernels.Constant(0.5) + kernels.Matern12(0.5, 3.0) if kernel is None else kernel
     model = jk.Model(kernel, likelihood or likelihoods.Probit())
-    return {each.kind: each.message for each in jk.infer(model, data, **options).check()}
+    return jk.infer(model, data, **options)
+
+
+def check(*arguments, **options):
+    return {each.kind: each.message for each in fit(*arguments, **options).check()}
 
 
 def test_silence_where_nothing_is_wrong():
@@ -37,11 +43,23 @@ def test_pools_that_never_meet():
     assert "fall into 2 pools that never meet, the largest of 5 and the smallest of 5" in message
 
 
+def test_one_who_plays_against_everybody_connects_them():
+    assert "comparability" not in check(["champion"] * 40, RING)
+
+
 @pytest.mark.parametrize(("lengthscale", "words"), [(1e4, "hardly moves"), (1e-3, "forgets")])
 def test_lengthscales_outside_the_data(lengthscale, words):
     message = check(kernel=kernels.Constant(0.5) + kernels.Matern12(0.5, lengthscale))
     assert words in message["lengthscale"]
     assert "terms[1].lengthscale" in message["lengthscale"]
+
+
+def test_a_lengthscale_within_a_period_is_no_time():
+    """Matches of a player are 230 days apart, and a swing has a lengthscale of 1 in any unit."""
+    posterior = fit(times=365.0 * TIMES, unit="day")
+    assert {each.kind for each in posterior.check()} == {"lengthscale"}
+    swing = jk.Model(kernels.Periodic(0.5, 1.0, 365.0), likelihoods.Probit())
+    assert dataclasses.replace(posterior, model=swing).check() == ()
 
 
 def test_a_margin_of_nothing():
