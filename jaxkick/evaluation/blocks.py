@@ -55,9 +55,9 @@ def make_blocks(data: Dataset, start: Any, every: Every, stop: Any = None) -> Bl
     """
     times = data.index.times
     number = periods(data.index, every, "every")
-    tested = times >= float(data.index.scale.to_numbers(start, "start"))
+    tested = times >= _one_time(data.index, start, "start")
     if stop is not None:
-        tested &= times < float(data.index.scale.to_numbers(stop, "stop"))
+        tested &= times < _one_time(data.index, stop, "stop")
     rows = np.flatnonzero(tested)
     if not rows.size:
         first, last = data.index.scale.to_user(np.array([times.min(), times.max()]))
@@ -78,7 +78,7 @@ def periods(index: Index, every: Every, argument: str) -> np.ndarray:
         argument: name of the user's argument, for the errors.
 
     Raises:
-        ValueError: if periods overlap in time.
+        ValueError: if periods overlap in time, or a time has none.
     """
     if callable(every):
         labels = np.asarray(every(index.scale.to_user(index.times)))
@@ -87,6 +87,9 @@ def periods(index: Index, every: Every, argument: str) -> np.ndarray:
                 f"`{argument}` gave labels of the shape {labels.shape}, but must give one for "
                 f"each of the {len(index.times):,} times."
             )
+        if (labels != labels).any():
+            time = index.scale.to_user(index.times[np.argmax(labels != labels)])
+            raise ValueError(f"`{argument}` gave no label for the time {time}; give one to all.")
     else:
         labels = _calendar(index, every, argument)
     codes = np.unique(labels, return_inverse=True)[1]
@@ -120,6 +123,13 @@ def split_time(data: Dataset, fraction: float) -> Any:
         raise ValueError(f"`fraction` is {fraction}, but must be at least 0 and below 1.")
     times = np.sort(data.index.times)
     return data.index.scale.to_user(times[int(fraction * len(times))])[()]
+
+
+def _one_time(index: Index, value: Any, argument: str) -> float:
+    number = index.scale.to_numbers(value, argument)
+    if np.shape(number):
+        raise ValueError(f"`{argument}` holds {np.size(number):,} times, but must be one.")
+    return float(number)
 
 
 def _calendar(index: Index, every: str, argument: str) -> np.ndarray:

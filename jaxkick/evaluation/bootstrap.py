@@ -4,7 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Estimate", "bootstrap_weights", "estimate_mean", "interval", "resampled_means"]
+__all__ = [
+    "Estimate",
+    "bootstrap_weights",
+    "check_options",
+    "estimate_mean",
+    "interval",
+    "resampled_means",
+]
 
 
 class Estimate(NamedTuple):
@@ -55,9 +62,21 @@ def estimate_mean(
         level: probability of the interval.
         resamples: number of resamples.
         seed: of the random numbers.
+
+    Raises:
+        ValueError: if an argument is outside its range.
     """
+    check_options(level, resamples)
     means = resampled_means(values, blocks, resamples, seed)
     return interval(float(np.mean(values)), means, level)
+
+
+def check_options(level: float, resamples: int) -> None:
+    """Refuse what makes no interval."""
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"`level` is {level}, but must be a probability between 0 and 1.")
+    if resamples < 1:
+        raise ValueError(f"`resamples` is {resamples}, but must be at least 1.")
 
 
 def interval(value: float, resampled: np.ndarray, level: float) -> Estimate:

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxkick.evaluation.bootstrap import Estimate, bootstrap_weights, interval
+from jaxkick.evaluation.bootstrap import Estimate, bootstrap_weights, check_options, interval
+from jaxkick.evaluation.metrics import read_levels
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -52,10 +53,17 @@ def calibrate(
         level: probability of the intervals.
         resamples: number of resamples.
         seed: of the random numbers.
+
+    Raises:
+        ValueError: if an argument is outside its range.
     """
+    check_options(level, resamples)
+    if bins < 1:
+        raise ValueError(f"`bins` is {bins}, but must be at least 1.")
+    probabilities, places = read_levels(probabilities, places)
     happened = np.arange(probabilities.shape[1]) == places[:, None]
     first = 1 if probabilities.shape[1] == 2 else 0
-    predicted = np.asarray(probabilities, np.float64)[:, first:]
+    predicted = probabilities[:, first:]
     happened = happened[:, first:]
     edges = np.unique(np.quantile(predicted, np.linspace(0, 1, bins + 1)[1:-1]))
     bin_of = np.searchsorted(edges, predicted.ravel(), side="right")

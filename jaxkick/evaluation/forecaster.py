@@ -23,7 +23,7 @@ from jaxkick.model import Model
 from jaxkick.posterior import infer
 from jaxkick.statespace.step import Site
 
-__all__ = ["AbstractForecaster", "Predicted", "Refit"]
+__all__ = ["AbstractForecaster", "Predicted", "Refit", "as_forecaster"]
 
 _FIRST_TOL = 0.05
 
@@ -174,6 +174,22 @@ class Refit(AbstractForecaster):
             moments = ScoreMoments(*(np.asarray(part)[rows] for part in posterior.observations))
             memory = _Fit(posterior.sites, jnp.asarray(True))
             yield Predicted(1, rows, moments, memory)
+
+
+def as_forecaster(model: object) -> AbstractForecaster:
+    """A forecaster as it is, and a model as one that is fitted anew.
+
+    Raises:
+        TypeError: if it is neither.
+    """
+    if isinstance(model, AbstractForecaster):
+        return model
+    if isinstance(model, Model):
+        return Refit(model)
+    raise TypeError(
+        "`model` must be a `Model`, or a forecaster such as `Refit(model)` or `Elo()`, not "
+        f"{type(model).__name__}."
+    )
 
 
 def _no_sites(data: Dataset) -> Sites:

@@ -6,7 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxkick.evaluation import metrics
-from jaxkick.evaluation.bootstrap import Estimate, estimate_mean, interval, resampled_means
+from jaxkick.evaluation.bootstrap import (
+    Estimate,
+    check_options,
+    estimate_mean,
+    interval,
+    resampled_means,
+)
 from jaxkick.evaluation.calibration import Calibration, calibrate
 
 __all__ = ["Comparison", "Forecasts", "Summary", "compare"]
@@ -184,8 +190,10 @@ def compare(
         seed: of the random numbers.
 
     Raises:
-        ValueError: if the matches differ, or what the probabilities are of.
+        ValueError: if the matches differ, or what the probabilities are of, or an argument is
+            outside its range.
     """
+    check_options(level, resamples)
     one, two = np.argsort(first.rows), np.argsort(second.rows)
     if not np.array_equal(first.rows[one], second.rows[two]):
         raise ValueError(

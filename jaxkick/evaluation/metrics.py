@@ -1,12 +1,12 @@
 """How good probabilities were: one loss for each match, from probabilities and what happened.
 
 All functions take probabilities [n, levels] with the levels in increasing order, and the
-place of what happened among them.
+place of what happened among them, from 0. They refuse what is no place or no number.
 """
 
 import numpy as np
 
-__all__ = ["accuracy", "brier_score", "log_loss", "ranked_probability_score"]
+__all__ = ["accuracy", "brier_score", "log_loss", "ranked_probability_score", "read_levels"]
 
 
 def log_loss(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -20,8 +20,8 @@ def log_loss(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
         One loss for each match; finite, because a probability of zero counts as the smallest
         number that is one.
     """
-    probabilities = np.asarray(probabilities, np.float64)
-    happened = np.take_along_axis(probabilities, np.asarray(places)[:, None], axis=1)[:, 0]
+    probabilities, places = read_levels(probabilities, places)
+    happened = np.take_along_axis(probabilities, places[:, None], axis=1)[:, 0]
     return -np.log(np.maximum(happened, np.finfo(np.float64).tiny))
 
 
@@ -35,9 +35,9 @@ def accuracy(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
     Returns:
         One, zero, or the share of the right one among equally probable levels.
     """
-    probabilities = np.asarray(probabilities, np.float64)
+    probabilities, places = read_levels(probabilities, places)
     best = probabilities >= probabilities.max(axis=1, keepdims=True) * (1.0 - 1e-6)
-    right = np.take_along_axis(best, np.asarray(places)[:, None], axis=1)[:, 0]
+    right = np.take_along_axis(best, places[:, None], axis=1)[:, 0]
     return right / best.sum(axis=1)
 
 
@@ -48,8 +48,7 @@ def brier_score(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
         probabilities: of each level.
         places: which level it was.
     """
-    error = np.asarray(probabilities, np.float64) - _indicators(probabilities, places)
-    return 0.5 * np.sum(error**2, axis=1)
+    return 0.5 * np.sum(_errors(probabilities, places) ** 2, axis=1)
 
 
 def ranked_probability_score(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -62,9 +61,40 @@ def ranked_probability_score(probabilities: np.ndarray, places: np.ndarray) -> n
         probabilities: of each level.
         places: which level it was.
     """
-    error = np.asarray(probabilities, np.float64) - _indicators(probabilities, places)
+    error = _errors(probabilities, places)
     return np.mean(np.cumsum(error, axis=1)[:, :-1] ** 2, axis=1)
 
 
-def _indicators(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return np.arange(np.shape(probabilities)[1]) == np.asarray(places)[:, None]
+def read_levels(probabilities: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities as float64 and places as integers.
+
+    Args:
+        probabilities: of each level.
+        places: which level it was.
+
+    Raises:
+        ValueError: if they do not belong together, or are no numbers and no places.
+    """
+    probabilities, places = np.asarray(probabilities, np.float64), np.asarray(places)
+    if probabilities.ndim != 2 or places.shape != probabilities.shape[:1]:
+        raise ValueError(
+            f"`probabilities` has the shape {probabilities.shape} and `places` {places.shape}; "
+            "give one row of probabilities, and one place, for each match."
+        )
+    lost = ~np.isfinite(probabilities).all(axis=1)
+    if lost.any():
+        raise ValueError(f"`probabilities` holds no number in row {np.argmax(lost)}; leave it out.")
+    levels = probabilities.shape[1]
+    outside = ~np.isin(places, np.arange(levels))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueError(
+            f"`places` is {places[row]} in row {row}, but must be the place of one of {levels} "
+            f"levels, from 0 to {levels - 1}; an outcome such as -1 is none."
+        )
+    return probabilities, places.astype(np.int64)
+
+
+def _errors(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
+    probabilities, places = read_levels(probabilities, places)
+    return probabilities - (np.arange(probabilities.shape[1]) == places[:, None])

@@ -16,7 +16,7 @@ from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float
 from jaxkick.dataset.dataset import Dataset
 from jaxkick.evaluation.blocks import Blocks, Every, make_blocks, periods
-from jaxkick.evaluation.forecaster import AbstractForecaster, Refit
+from jaxkick.evaluation.forecaster import AbstractForecaster, as_forecaster
 from jaxkick.evaluation.forecasts import Forecasts
 from jaxkick.evaluation.journal import Journal, Walk
 from jaxkick.evaluation.outcomes import outcome_levels, outcome_places, outcome_probabilities
@@ -77,10 +77,13 @@ def walk_forward(
         A table of predictions with its summary.
 
     Raises:
+        TypeError: if an argument is of another kind.
         ValueError: if an argument does not fit the data, or the checkpoint is of another walk.
         InferenceError: if inference fails before some block.
     """
-    forecaster = Refit(model) if isinstance(model, Model) else model
+    forecaster = as_forecaster(model)
+    if not isinstance(data, Dataset):
+        raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
     blocks = make_blocks(data, start, every, stop)
     # Also those that are only predicted, which no fit looks at.
     check_outcomes(forecaster.likelihood, data, blocks.number <= blocks.tested[-1])

@@ -63,12 +63,19 @@ def test_split_time():
         ("day", np.arange(5.0), "numbers of no known unit"),
         (lambda t: t.astype("datetime64[h]").astype(int) % 2, DATES, "overlap in time"),
         (lambda t: np.arange(len(t)), np.repeat(DATES[:3], 2), "overlap in time"),
+        (lambda t: np.where(t < t[9], 0, np.nan), np.arange(80.0), "no label for the time 9.0"),
         (lambda t: t[:2], DATES, "must give one for each of the 80 times"),
     ],
 )
 def test_errors(every, times, message):
     with pytest.raises(ValueError, match=message):
         make_blocks(make_data(times), times[0], every)
+
+
+@pytest.mark.parametrize("argument", ["start", "stop"])
+def test_one_time_is_asked_for(argument):
+    with pytest.raises(ValueError, match=f"`{argument}` holds 2 times, but must be one"):
+        make_blocks(DATA, **{"start": DATES[0], argument: DATES[:2], "every": "day"})
 
 
 def test_nothing_to_predict():

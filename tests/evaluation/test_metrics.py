@@ -40,6 +40,24 @@ def test_a_certain_error_is_finite():
     assert np.isfinite(ev.log_loss(np.array([[0.0, 1.0]]), np.array([0])))[0]
 
 
+@pytest.mark.parametrize(
+    ("probabilities", "places", "message"),
+    [
+        ([[0.5, 0.5], [0.5, 0.5]], [1, -1], "`places` is -1 in row 1, .* from 0 to 1"),
+        ([[0.5, 0.5]], [0.5], "`places` is 0.5 in row 0"),
+        ([[0.5, 0.5], [0.5, np.nan]], [1, 1], "`probabilities` holds no number in row 1"),
+        ([0.5, 0.5], [1, 1], "one row of probabilities, and one place, for each match"),
+    ],
+)
+def test_what_is_no_place_is_refused(probabilities, places, message):
+    """An outcome of -1 would count as the last level, a win."""
+    for score in (ev.log_loss, ev.accuracy, ev.brier_score, ev.ranked_probability_score):
+        with pytest.raises(ValueError, match=message):
+            score(np.array(probabilities), np.array(places))
+    with pytest.raises(ValueError, match=message):
+        ev.calibrate(np.array(probabilities), np.array(places), np.zeros(len(places)))
+
+
 def test_interval_is_that_of_the_standard_error_over_blocks():
     shared = np.repeat(RNG.normal(size=300), 4)
     values = shared + 0.1 * RNG.normal(size=1200)
@@ -116,6 +134,19 @@ def test_comparison_is_paired():
     assert ev.compare(worse, better).probability_better == pytest.approx(
         1 - found.probability_better
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"level": 95}, "`level` is 95"), ({"resamples": 0}, "`resamples` is 0, but must be")],
+)
+def test_options_of_intervals(options, message):
+    made = forecasts(np.full(4, 0.6), np.ones(4, int), np.arange(4))
+    for ask in (made.summary, made.calibration, lambda **given: ev.compare(made, made, **given)):
+        with pytest.raises(ValueError, match=message):
+            ask(**options)
+    with pytest.raises(ValueError, match="`bins` is 0, but must be at least 1"):
+        made.summary(bins=0)
 
 
 def test_comparison_refuses_other_matches():

@@ -113,6 +113,18 @@ def test_outcomes_that_are_only_predicted_are_looked_at_before_the_first_fit():
     assert not seen
 
 
+@pytest.mark.parametrize(
+    ("model", "data", "message"),
+    [
+        (KERNEL, DATA, r"`model` must be a `Model`, or a forecaster such as .*, not Constant"),
+        (ev.Elo(), {"time": TIMES}, "`data` must be a `Dataset`, not dict"),
+    ],
+)
+def test_arguments_of_another_kind(model, data, message):
+    with pytest.raises(TypeError, match=message):
+        ev.walk_forward(model, data, START)
+
+
 @pytest.mark.parametrize("relearn", ["start", "week"])
 def test_nothing_is_learnt_from_no_matches(relearn):
     with pytest.raises(ValueError, match="`relearn` needs matches to learn from"):
