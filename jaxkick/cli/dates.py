@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 def read_times(cells: Cells, date_format: str | None = None) -> Any:
     """Times as float64 numbers or as `datetime64`; NaN or NaT where nothing stands.
 
-    Texts of eight digits that are a year, a month and a day in every row are dates.
+    Numbers as texts are dates if most of them are a year, a month and a day in eight digits.
 
     Args:
         cells: the column.
@@ -40,11 +40,11 @@ def read_times(cells: Cells, date_format: str | None = None) -> Any:
     distinct = [text for text in dict.fromkeys(cells.texts) if not is_missing(text)]
     if not distinct:
         raise ValueError(f"{cells.option} {cells.name!r} of {cells.table.source!r} is empty.")
-    if date_format is None:
-        if all(map(_COMPACT.fullmatch, distinct)):
-            date_format = "%Y%m%d"
-        elif all(map(_NUMBER.fullmatch, distinct)):
+    if date_format is None and all(map(_NUMBER.fullmatch, distinct)):
+        # One day that does not exist must not turn all other dates into numbers.
+        if 2 * sum(map(bool, map(_COMPACT.fullmatch, distinct))) <= len(distinct):
             return read_numbers(cells)
+        date_format = "%Y%m%d"
     date_format = date_format or _find_format(cells, distinct)
     read = {text: _read(text, date_format) for text in distinct}
     _refuse_unread(cells, read, date_format)

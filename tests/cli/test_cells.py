@@ -128,6 +128,7 @@ def test_times_of_other_kinds():
         (("2020-01-01T00:00", "2020-01-01T00:00Z"), "line 3.* time zone"),
         (("soon", "later"), "'soon' on line 2.* no date"),
         (("2020-02-30", "2020-02-31"), "'2020-02-30' on line 2"),
+        (("20180101", "18510000", "20180102"), "'18510000' on line 3.* such as '20180101'"),
         (("", "NA"), "is empty"),
     ],
 )
@@ -139,6 +140,8 @@ def test_times_that_are_refused(texts, message):
 def test_eight_digits_are_dates_as_texts_and_numbers_as_numbers():
     assert read_times(cells("20180101"))[0] == np.datetime64("2018-01-01")
     np.testing.assert_array_equal(read_times(arrow([20180101])), [20180101.0])
+    counted = cells("20180131", "20180132", "20180199", "5")
+    np.testing.assert_array_equal(read_times(counted), [20180131, 20180132, 20180199, 5])
 
 
 @pytest.mark.parametrize(
