@@ -18,6 +18,7 @@ from jaxkick.likelihoods import Gaussian, Probit
 # Variances of players and of pairs (paper, appendix B.2).
 STARCRAFT = {"wol": (4.821, 3.734), "hots": (4.996, 4.342)}
 SPLITS = 3
+FIRST_MONDAY = np.datetime64("1900-01-01")
 MATERN, CONSTANT, NOISE = (17.667, 3.310), 0.059, 143.451
 
 
@@ -63,22 +64,20 @@ def _starcraft_loss(games: pd.DataFrame, model: str, variances: tuple, seed: int
 
 
 def mean_field(exact: bool, setting: Any) -> list[float | None]:
-    """NBA 2000 to 2005, the last season in blocks of five days, from points."""
+    """NBA 2000 to 2005, the last season week by week, from points."""
     games = read_nba()
     games = games[(games.date >= "2000-08-01") & (games.date < "2005-08-01")].reset_index(drop=True)
     data = as_pairs(games, points=True)
     start = np.datetime64("2005-05-15" if setting.quick else "2004-08-01")
 
-    def five_days(times: np.ndarray) -> np.ndarray:
-        return (times.astype("datetime64[D]") - np.datetime64("2004-08-01")).astype(int) // 5
-
     if not exact:
         model = jk.Model(Constant(CONSTANT) + Matern12(*MATERN), Gaussian(NOISE))
-        forecasts = ev.walk_forward(ev.Refit(model, tol=0.01), data, start, every=five_days)
+        forecasts = ev.walk_forward(ev.Refit(model, tol=0.01), data, start, every="week")
         chances, places = forecasts.probabilities, forecasts.places
     else:
         dates = games.date.to_numpy("datetime64[D]")
-        win, tested = _exact_chances(games, data.index.times, five_days(dates), dates >= start)
+        weeks = (dates - FIRST_MONDAY).astype(int) // 7
+        win, tested = _exact_chances(games, data.index.times, weeks, dates >= start)
         places = (games.difference.to_numpy()[tested] > 0).astype(int)
         chances = np.stack([1 - win, win], axis=1)
     return [

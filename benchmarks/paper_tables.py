@@ -46,9 +46,21 @@ def main() -> None:
                 start = time.perf_counter()
                 found = case.run(setting)
                 seconds = time.perf_counter() - start
-                results[key] = {"paper": case.paper, "ours": found, "seconds": round(seconds, 1)}
-                path.write_text(json.dumps(results, indent=1) + "\n")
+                results[key] = {
+                    "paper": case.paper,
+                    "ours": found,
+                    "seconds": round(seconds, 1),
+                    "bits": 32 if options.float32 else 64,
+                }
+                keep(path, results)
             print_row(case.name, results[key])
+
+
+def keep(path: Path, results: dict) -> None:
+    """Write the results, all or nothing."""
+    whole = path.with_suffix(".part")
+    whole.write_text(json.dumps(results, indent=1) + "\n")
+    whole.replace(path)
 
 
 def print_row(name: str, row: dict) -> None:

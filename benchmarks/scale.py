@@ -5,8 +5,8 @@
 
 A synthetic league in the likeness of the chess data of the paper (its figure on
 scalability): 343,668 players with heavy-tailed activity, 7,169,202 games over five
-centuries, wins and ties. The paper reports 5.9 s an iteration with 16 threads of a server
-and 34.1 s with one, in Go. Every case runs in a process of its own.
+centuries, wins and ties. The paper reports slightly over 5 s an iteration with 16 threads of a
+server, in Go. Every case runs in a process of its own.
 """
 
 import argparse
