@@ -12,7 +12,6 @@ def league(
     row_length: int | None = None,
     dtype: str = "float64",
     rows: slice = slice(None),
-    home_group: str = "advantage",
 ) -> jk.Dataset:
     """Some rows of an odd number of matches of nine teams, with a home advantage and weights."""
     rng = np.random.default_rng(4)
@@ -25,7 +24,7 @@ def league(
         rng.choice([-1.0, 1.0], count)[rows],
         weight=rng.uniform(0.5, 2.0, count)[rows],
         covariates={"home": rng.choice([0.0, 1.0], count)[rows]},
-        groups={"home": home_group},
+        groups={"home": "advantage"},
         row_length=row_length,
         dtype=dtype,
     )
@@ -36,8 +35,3 @@ def model() -> jk.Model:
     teams = kernels.Constant(0.5) + kernels.Matern32(0.4, 2.0)
     kernel = {"default": teams, "advantage": kernels.Wiener(0.1, origin=0.0)}
     return jk.Model(kernel, likelihoods.Probit(), mean={"advantage": 0.3})
-
-
-def small_model() -> jk.Model:
-    """One kernel for all, which compiles sooner."""
-    return jk.Model(kernels.Matern32(0.4, 2.0), likelihoods.Probit())

@@ -18,21 +18,21 @@ def main(address: str, count: int, number: int) -> None:
 
     import jaxkick as jk
     from jaxkick.dataset import exchange
-    from tests.sharding.league import league, small_model
+    from tests.sharding.league import league, model
 
     # Small pieces, so that a message takes several.
     exchange._SMALLEST_PIECE = exchange._ALL_PIECES = 4096
     mesh = jax.make_mesh((jax.device_count(),), ("rows",))
     share = [slice(0, 40), slice(40, None)][number]
-    data = jk.Dataset.from_shares(lambda: league(12, rows=share, home_group="default"), mesh)
-    posterior = jk.infer(small_model(), data, tol=1e-8)
-    _, history = jk.learn(small_model(), posterior.data, max_steps=1)
+    data = jk.Dataset.from_shares(lambda: league(12, rows=share), mesh)
+    posterior = jk.infer(model(), data, tol=1e-8)
+    _, history = jk.learn(model(), posterior.data, max_steps=1)
     repr(posterior.data)
     prediction = posterior.predict("team 1", "team 2", 9.0, {"home": 1.0})
     precisions = process_allgather(posterior.sites[0].precision, tiled=True)
     report = {
         "devices": jax.device_count(),
-        "same": same(data, league(12, home_group="default").shard(mesh)),
+        "same": same(data, league(12).shard(mesh)),
         "faults": faults(number, mesh),
         "evidence": float(posterior.log_marginal_likelihood),
         "learnt": history.values.tolist(),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import jaxkick as jk
-from tests.sharding.league import league, small_model
+from tests.sharding.league import league, model
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 300
@@ -59,10 +59,10 @@ FAULTS = {
 
 
 def test_two_processes_agree_with_one():
-    data = league(12, home_group="default")
-    posterior = jk.infer(small_model(), data, tol=1e-8)
+    data = league(12)
+    posterior = jk.infer(model(), data, tol=1e-8)
     prediction = posterior.predict("team 1", "team 2", 9.0, {"home": 1.0})
-    _, history = jk.learn(small_model(), data, max_steps=1)
+    _, history = jk.learn(model(), data, max_steps=1)
     reports = run_processes(2)
     assert reports[0]["faults"] == reports[1]["faults"]
     for fault, text in FAULTS.items():
