@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxkick._numerics.local import Derivatives
+from jaxkick._numerics.logarithm import log
 from jaxkick._typing import Array, Bool, Float
 
 __all__ = ["NormalTail", "log_interval", "normal_tail"]
@@ -75,7 +76,7 @@ def normal_tail(z: Float[Array, "..."]) -> NormalTail:
     excess = jnp.where(negative, beyond, z + hazard)
     far = z > (5.0 if z.dtype == jnp.float64 else 3.0)
     upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only where z is far above zero
-    log_cdf = -0.5 * z * z - LOG_SQRT_2PI - jnp.log(jnp.where(far, 1.0, hazard))
+    log_cdf = -0.5 * z * z - LOG_SQRT_2PI - log(jnp.where(far, 1.0, hazard))
     log_cdf = jnp.where(far, -upper_mass - 0.5 * upper_mass**2, log_cdf)
     return NormalTail(log_cdf, hazard, excess)
 
@@ -134,7 +135,7 @@ def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> 
         series1 = series1 + (order / factorial) * half * scaled[order - 1]
         series2 = series2 + (order * (order - 1) / factorial) * square * scaled[order - 2]
     ratio1, ratio2 = series1 / (1 + series), series2 / (1 + series)
-    value = -0.5 * middle**2 - LOG_SQRT_2PI + jnp.log(width) + jnp.log1p(series)
+    value = -0.5 * middle**2 - LOG_SQRT_2PI + log(width * (1 + series))
     return Derivatives(value, -middle + ratio1, -1 + ratio2 - ratio1**2)
 
 
@@ -155,7 +156,7 @@ def _long_interval(
     first = near_tail.hazard * share
     bend = near_tail.excess - near_tail.hazard * lost / kept
     second = -first * bend - near_tail.hazard * width * density_ratio / kept
-    return Derivatives(near_tail.log_cdf + jnp.log(kept), first, second)
+    return Derivatives(near_tail.log_cdf + log(kept), first, second)
 
 
 def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:

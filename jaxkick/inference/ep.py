@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.inference.method import AbstractMethod, check_damping
+from jaxkick.inference.method import AbstractMethod, Proposal, check_damping
 from jaxkick.inference.problem import (
     Problem,
     ScoreMoments,
@@ -36,27 +36,29 @@ class ExpectationPropagation(AbstractMethod):
         """Refuse a damping that would never move."""
         check_damping(self.damping)
 
-    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Proposal:
         """Match the moments of every observation against its cavity."""
         cavities = cavities_of(smoothed)
-        _, first, second = self._log_partition(problem, problem.to_observations(cavities))
-        return problem.update_entries(_match_moments, cavities, first, second)
+        value, first, second = problem.observe(_log_partition, cavities)
+        return Proposal(
+            problem.update_entries(_match_moments, cavities, first, second), jnp.sum(value)
+        )
 
     def observed(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Scalar:
         """Sum of the log-partition functions of the observations."""
-        value, _, _ = self._log_partition(problem, problem.to_observations(cavities))
-        return jnp.sum(problem.only_active(value))
+        return jnp.sum(problem.observe(_log_partition, cavities).value)
 
     def pretended(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         """Sum of the log-normalisers of the sites under their cavities."""
         return sum_over(_site_normaliser, cavities, sites)
 
-    def _log_partition(self, problem: Problem, score: ScoreMoments) -> Derivatives:
-        return problem.likelihood.log_partition(
-            problem.outcome, score.mean, score.variance, problem.weight
-        )
+
+def _log_partition(problem: Problem, score: ScoreMoments) -> Derivatives:
+    return problem.likelihood.log_partition(
+        problem.outcome, score.mean, score.variance, problem.weight
+    )
 
 
 def _match_moments(

@@ -49,11 +49,7 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
     Returns:
         The evidence.
     """
-    return (
-        method.observed(problem, end.cavities, end.sites)
-        - method.pretended(end.cavities, end.sites)
-        + end.log_normaliser
-    )
+    return end.observed - method.pretended(end.cavities, end.sites) + end.log_normaliser
 
 
 @log_evidence.def_jvp

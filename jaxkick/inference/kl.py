@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.inference.method import AbstractMethod, check_damping
+from jaxkick.inference.method import AbstractMethod, Proposal, check_damping
 from jaxkick.inference.problem import (
     Problem,
     ScoreMoments,
@@ -44,30 +44,30 @@ class ReverseKL(AbstractMethod):
         """Refuse a damping that would never move."""
         check_damping(self.damping)
 
-    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Proposal:
         """One natural-gradient step of length one."""
         entries = add_sites(cavities_of(smoothed), sites)
-        _, first, second = self._expectation(problem, problem.to_observations(entries))
+        value, first, second = problem.observe(_expectation, entries)
         rule = functools.partial(_natural_gradient, problem.likelihood.stride)
-        return problem.update_entries(rule, tuple(zip(entries, sites, strict=True)), first, second)
+        pairs = tuple(zip(entries, sites, strict=True))
+        return Proposal(problem.update_entries(rule, pairs, first, second), jnp.sum(value))
 
     def observed(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Scalar:
         """Sum of the expected log-likelihoods of the observations."""
-        score = problem.to_observations(add_sites(cavities, sites))
-        value, _, _ = self._expectation(problem, score)
-        return jnp.sum(problem.only_active(value))
+        return jnp.sum(problem.observe(_expectation, add_sites(cavities, sites)).value)
 
     def pretended(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         """Sum of the expectations of the sites' logarithms."""
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
 
-    def _expectation(self, problem: Problem, score: ScoreMoments) -> Derivatives:
-        expected = problem.likelihood.expectation(problem.outcome, score.mean, score.variance)
-        if problem.weight is None:
-            return expected
-        return Derivatives(*(problem.weight * part for part in expected))
+
+def _expectation(problem: Problem, score: ScoreMoments) -> Derivatives:
+    expected = problem.likelihood.expectation(problem.outcome, score.mean, score.variance)
+    if problem.weight is None:
+        return expected
+    return Derivatives(*(problem.weight * part for part in expected))
 
 
 def _natural_gradient(

@@ -51,6 +51,7 @@ class LoopResult(NamedTuple):
         sites: the last sites that were evaluated.
         cavities: the cavities of all entries under these sites.
         log_normaliser: the sum of the chains' log-normalisers under these sites.
+        observed: what the observations add to the evidence under these sites.
         steps: how many times the method was evaluated.
         distance: the estimate of the distance that was left at the last evaluation.
         damping: the damping in force at the end.
@@ -60,6 +61,7 @@ class LoopResult(NamedTuple):
     sites: Sites
     cavities: tuple[ScoreMoments, ...]
     log_normaliser: Scalar
+    observed: Scalar
     steps: Int[Array, ""]
     distance: Scalar
     damping: Scalar
@@ -110,6 +112,7 @@ def run_to_fixed_point(
         last.sites,
         last.cavities,
         last.log_normaliser,
+        last.observed,
         end.steps,
         end.distance,
         end.caution.damping,
@@ -121,12 +124,12 @@ def advance(method: AbstractMethod, problem: Problem, state: LoopState) -> LoopS
     """One step of the loop: evaluate the method and choose the next sites."""
     smoothed = problem.smooth(state.sites)
     proposal = method.propose(problem, state.sites, smoothed)
-    residual = jax.tree.map(jnp.subtract, proposal, state.sites)
+    residual = jax.tree.map(jnp.subtract, proposal.sites, state.sites)
     norm = jnp.sqrt(inner(residual, residual))
     cavities = cavities_of(smoothed)
     log_normaliser = sum(chain.log_normaliser for chain in smoothed)
     feasible = _is_feasible(cavities, state.sites) & jnp.isfinite(norm + log_normaliser)
-    evaluated = Evaluation(state.sites, residual, norm, cavities, log_normaliser)
+    evaluated = Evaluation(state.sites, residual, norm, cavities, log_normaliser, proposal.observed)
     return move_on(state, evaluated, feasible)
 
 

@@ -1,6 +1,7 @@
 """What an inference method is: a map from sites to better sites, and an evidence."""
 
 import abc
+from typing import NamedTuple
 
 import equinox as eqx
 
@@ -8,7 +9,19 @@ from jaxkick._typing import Scalar
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 from jaxkick.statespace.smoother import Smoothed
 
-__all__ = ["AbstractMethod", "check_damping"]
+__all__ = ["AbstractMethod", "Proposal", "check_damping"]
+
+
+class Proposal(NamedTuple):
+    """A method evaluated once.
+
+    Attributes:
+        sites: the undamped update of all sites.
+        observed: what the observations add to the evidence under the present sites.
+    """
+
+    sites: Sites
+    observed: Scalar
 
 
 class AbstractMethod(eqx.Module):
@@ -17,7 +30,7 @@ class AbstractMethod(eqx.Module):
     damping: eqx.AbstractVar[float]
 
     @abc.abstractmethod
-    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Sites:
+    def propose(self, problem: Problem, sites: Sites, smoothed: tuple[Smoothed, ...]) -> Proposal:
         """Evaluate the method once.
 
         Args:
@@ -26,7 +39,7 @@ class AbstractMethod(eqx.Module):
             smoothed: the cavities under these sites.
 
         Returns:
-            The undamped update of all sites.
+            The undamped update of all sites, and what the observations add to the evidence.
         """
 
     @abc.abstractmethod

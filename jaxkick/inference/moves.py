@@ -36,6 +36,7 @@ class Evaluation(NamedTuple):
         norm: the Euclidean norm of the residual; infinite before the first evaluation.
         cavities: the cavities of all entries under the sites.
         log_normaliser: the sum of the chains' log-normalisers under the sites.
+        observed: what the observations add to the evidence under the sites.
     """
 
     sites: Sites
@@ -43,6 +44,7 @@ class Evaluation(NamedTuple):
     norm: Scalar
     cavities: tuple[ScoreMoments, ...]
     log_normaliser: Scalar
+    observed: Scalar
 
 
 class Caution(NamedTuple):
@@ -111,7 +113,7 @@ def first_state(sites: Sites, damping: float | Scalar, depth: int) -> LoopState:
     cavities = tuple(ScoreMoments(site.precision, site.precision) for site in zeros)
     return LoopState(
         sites=sites,
-        accepted=Evaluation(zeros, zeros, infinite, cavities, infinite),
+        accepted=Evaluation(zeros, zeros, infinite, cavities, infinite, infinite),
         history=empty_history(sites, depth) if depth else None,
         caution=Caution(
             damping=jnp.asarray(damping, dtype),

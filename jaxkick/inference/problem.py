@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
@@ -16,7 +17,7 @@ from jaxkick._parameters import resolve
 from jaxkick._sharding import all_entries, gathered_positions, shared_out
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.dataset.dataset import Dataset
-from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods.base import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.smoother import Smoothed, smooth_chain
@@ -98,8 +99,7 @@ class Problem(eqx.Module):
 
         Entries are those of processes with mean zero; the prior mean is added here.
         """
-        # The barrier: entries are computed once, not anew for every slot that reads them.
-        means, variances = zip(*lax.optimization_barrier(entries), strict=True)
+        means, variances = zip(*entries, strict=True)
         means, variances = all_entries(means, self.mesh), all_entries(variances, self.mesh)
         mean, variance = 0.0 if self.offset is None else self.offset, 0.0
         for slots, x in zip(self.slots, self.coefficients, strict=True):
@@ -107,6 +107,33 @@ class Problem(eqx.Module):
             mean = mean + x * jnp.take(means, slots, mode="clip")
             variance = variance + x * x * jnp.take(variances, slots, mode="clip")
         return ScoreMoments(mean, variance)
+
+    def observe(
+        self,
+        function: Callable[["Problem", ScoreMoments], Derivatives],
+        entries: tuple[ScoreMoments, ...],
+    ) -> Derivatives:
+        """What a function makes of every observation's score; zero for those that do not count.
+
+        Args:
+            function: from this problem and the moments of scores to a value and derivatives.
+            entries: the moments of every entry, without prior means.
+        """
+
+        def compute(entries: tuple[ScoreMoments, ...]) -> Derivatives:
+            found = function(self, self.to_observations(entries))
+            return Derivatives(*(self.only_active(part) for part in found))
+
+        if self.mesh is not None or jax.default_backend() != "cpu":
+            return compute(entries)
+
+        def nothing(entries: tuple[ScoreMoments, ...]) -> Derivatives:
+            return Derivatives(*[jnp.zeros_like(self.outcome)] * 3)
+
+        # A branch that is always taken: the first entry opens a feature. The results are then
+        # computed once; XLA's CPU compiler, which drops optimisation barriers, would compute
+        # them anew for every entry that reads them.
+        return lax.cond(self.chains[0].first[0, 0], compute, nothing, entries)
 
     def update_entries(
         self,
@@ -124,12 +151,8 @@ class Problem(eqx.Module):
             second: the second derivative of every observation.
 
         Returns:
-            The sites; zero for the observations that do not count.
+            The sites.
         """
-        # The barrier: derivatives are computed once, not anew for every entry that reads them.
-        first, second = lax.optimization_barrier(
-            (self.only_active(first), self.only_active(second))
-        )
 
         def update(entry: Any, x: Array, observations: Array) -> Site:
             return rule(

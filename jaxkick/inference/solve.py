@@ -135,7 +135,7 @@ def _fixed_point_jvp(primals, tangents):
     end = fixed_point(*primals)
 
     def update(problem: Problem, sites: Sites) -> Sites:
-        return method.propose(problem, sites, problem.smooth(sites))
+        return method.propose(problem, sites, problem.smooth(sites)).sites
 
     def read_off(problem: Problem, sites: Sites) -> tuple:
         smoothed = problem.smooth(sites)
@@ -151,7 +151,7 @@ def _fixed_point_jvp(primals, tangents):
     _, (cavities, log_normaliser) = eqx.filter_jvp(
         read_off, (problem, end.sites), (tangents[0], sites)
     )
-    return end, LoopResult(sites, cavities, log_normaliser, None, None, None, None)
+    return end, LoopResult(sites, cavities, log_normaliser, None, None, None, None, None)
 
 
 def _krylov(matvec: Callable[[Sites], Sites], right: Sites) -> Sites:

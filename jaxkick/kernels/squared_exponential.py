@@ -77,7 +77,7 @@ class SquaredExponential(AbstractStationary):
 
     def _normalised(self, gap: Scalar) -> Scalar:
         rate, _ = _FILTERS[self.order]
-        return jnp.minimum(gap * (rate / self.lengthscale.value), FAR)
+        return jnp.minimum(gap / self.lengthscale.value * rate, FAR)
 
 
 def _laguerre_steps(x: Scalar, count: int) -> list[Scalar]:

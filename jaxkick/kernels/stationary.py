@@ -92,8 +92,10 @@ class _AbstractMatern(AbstractStationary):
         return matrix([[parts[top - i - j] * weights[i][j] for j in size] for i in size])
 
     def _normalised(self, gap: Scalar) -> Scalar:
-        rate = math.sqrt(2 * self.smoothness + 1) / self.lengthscale.value
-        return jnp.minimum(gap * rate, FAR)
+        # Not times a rate: of that XLA would keep a copy for each caller outside a loop, and
+        # not see that exp(−x) is the same for all of them.
+        x = gap / self.lengthscale.value * math.sqrt(2 * self.smoothness + 1)
+        return jnp.minimum(x, FAR)
 
 
 class Matern12(_AbstractMatern):

@@ -132,9 +132,9 @@ def _over_entries(function: Callable) -> Callable:
     """A function of a row's incoming adjoint and an entry's values, for all entries."""
 
     def apply(incoming, *values):
+        # Steps outside, rows inside: the order of the arrays, or XLA would transpose them all.
         axes = (None, *[0] * len(values))
-        steps = jax.vmap(function, in_axes=axes)
-        return jax.vmap(steps, in_axes=(0, *[1] * len(values)), out_axes=1)(incoming, *values)
+        return jax.vmap(jax.vmap(function), in_axes=axes)(incoming, *values)
 
     return apply
 

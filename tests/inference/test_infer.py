@@ -49,9 +49,9 @@ def assert_same(first, second, tolerance=1e-8):
 def test_ends_at_a_fixed_point(method):
     posterior = fit(method=method)
     problem = make_problem(MODEL, dataclasses.replace(DATA, index=None))
-    update = eqx.filter_jit(lambda sites: method.propose(problem, sites, problem.smooth(sites)))(
-        posterior.sites
-    )
+    update = eqx.filter_jit(
+        lambda sites: method.propose(problem, sites, problem.smooth(sites)).sites
+    )(posterior.sites)
     moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), update, posterior.sites)
     assert max(jax.tree.leaves(moved)) < 1e-8
 
