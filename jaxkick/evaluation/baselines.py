@@ -39,6 +39,7 @@ __all__ = ["Elo", "Random", "TrueSkill", "constant_scores", "trueskill_through_t
 Parameter = AbstractParameter | dict[str, AbstractParameter]
 """One parameter for all features, or one for each group."""
 
+_ENOUGH = 1e-10  # a step that lowers the loss by no more than this, relatively, ends tuning
 _THIRDS = 0.43072729929545756  # Φ⁻¹(2/3), the margin that makes three outcomes equally probable
 
 
@@ -114,7 +115,15 @@ class _AbstractSinglePass(AbstractForecaster):
             value, slope = _loss_and_slope(point, frame, features, matches)
             return float(value), np.asarray(ravel_pytree(slope)[0], np.float64)
 
-        found = minimize(evaluate, np.asarray(start, np.float64), jac=True, method="BFGS")
+        # Slopes are only as good as the data's type: a search for one of zero would not end.
+        enough = max(_ENOUGH, 10.0 * float(jnp.finfo(start.dtype).eps))
+        found = minimize(
+            evaluate,
+            np.asarray(start, np.float64),
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": enough},
+        )
         return frame.fill(restore(jnp.asarray(found.x, start.dtype)))
 
     def begin(self, data: Dataset) -> PyTree:
