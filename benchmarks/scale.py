@@ -49,6 +49,9 @@ def peak_bytes() -> int:
 
 def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> dict:
     """Encode a league and time the steps of inference."""
+    if devices == 1:
+        # One device would use the other cores for large arrays.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import jax
 
     jax.config.update("jax_num_cpu_devices", devices)

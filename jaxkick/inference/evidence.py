@@ -90,8 +90,8 @@ def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: State
         r, N = future.r, future.N.symmetric()
         excess = r @ r.T - N
         A, before_P = step.transition(before, now), past.P.symmetric()
-        P = step.predict_cov(before_P, before, now)
-        mean = step.carry(past.m, before, now) + P @ r
+        P = step.predict_cov(A, before_P, before, now)
+        mean = step.carry(A, past.m, now) + P @ r
         score_cov = (P - P @ N @ P) @ step.h
         error = site.precision_mean - site.precision * dot(step.h, mean)
         return _Slopes(

@@ -115,8 +115,9 @@ def _filter_row(
     def step(carry, inputs):
         state, total, previous = carry
         moment, site = inputs
-        m = model.carry(state.m, previous, moment)
-        P = model.predict_cov(state.P, previous, moment)
+        A = model.transition(previous, moment)
+        m = model.carry(A, state.m, moment)
+        P = model.predict_cov(A, state.P, previous, moment)
         phi = P @ h
         mu, v = dot(h, m), dot(h, phi)
         move = gain(site, mu, v)
@@ -137,9 +138,10 @@ def _summarise_row(model: StepModel, before: Moment, moments: Moment, sites: Sit
     def step(carry, inputs):
         summary, previous = carry
         moment, site = inputs
-        Phi = model.carry(summary.Phi, previous, moment)
-        b = model.carry(summary.b, previous, moment)
-        P = model.predict_cov(summary.P, previous, moment)
+        A = model.transition(previous, moment)
+        Phi = model.carry(A, summary.Phi, moment)
+        b = model.carry(A, summary.b, moment)
+        P = model.predict_cov(A, summary.P, previous, moment)
         phi = P @ h
         a = Phi.T @ h
         move = gain(site, dot(h, b), dot(h, phi))

@@ -77,11 +77,12 @@ def _between(
 ) -> tuple[Scalar, Scalar]:
     """Mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
     h = model.h
-    m = model.carry(past.m, left, now)
-    P = model.predict_cov(past.P.symmetric(), left, now)
-    r = model.carry_back(future.r, now, right)
-    N = model.carry_back(future.N.symmetric(), now, right).T
-    N = model.carry_back(N, now, right)
+    A, back = model.transition(left, now), model.transition(now, right).T
+    m = model.carry(A, past.m, now)
+    P = model.predict_cov(A, past.P.symmetric(), left, now)
+    r = model.carry(back, future.r, right)
+    N = model.carry(back, future.N.symmetric(), right).T
+    N = model.carry(back, N, right)
     phi = P @ h
     # A variance of zero may come out just below it.
     variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)

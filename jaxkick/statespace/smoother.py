@@ -161,13 +161,14 @@ def _run_back(
     def step(carry, inputs):
         outgoing, following = carry
         moment, site, mu, phi = inputs
-        r = model.carry_back(outgoing.c, moment, following)
-        N = model.carry_back(outgoing.D, moment, following).T
-        N = model.carry_back(N, moment, following).symmetric()
+        back = model.transition(moment, following).T
+        r = model.carry(back, outgoing.c, following)
+        N = model.carry(back, outgoing.D, following).T
+        N = model.carry(back, N, following).symmetric()
         move = gain(site, mu, dot(h, phi))
         Psi, reach = None, None
         if linked:
-            Psi = model.carry_back(outgoing.Psi, moment, following)
+            Psi = model.carry(back, outgoing.Psi, following)
             reach = Psi.T @ phi
             Psi = closed_loop(Psi, h, phi, site.precision * move.s)
         outgoing = _Outgoing(Psi, *absorb(Adjoint(r, N), h, phi, site, move))

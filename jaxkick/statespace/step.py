@@ -135,19 +135,15 @@ class StepModel(eqx.Module):
         """Q between two steps of one feature."""
         return self._adapt(self.kernel.noise_cov(self._interval(start, end)))
 
-    def carry(self, state: AbstractMatrix, start: Moment, end: Moment) -> AbstractMatrix:
-        """A times `state`, or zero where `end` opens a feature."""
-        moved = self.transition(start, end) @ state
+    def carry(self, A: AbstractMatrix, state: AbstractMatrix, end: Moment) -> AbstractMatrix:
+        """A times `state`, or zero where `end` opens a feature; backwards A is transposed."""
+        moved = A @ state
         return select(end.first, self._zeros(moved.shape[1]), moved)
 
-    def carry_back(self, adjoint: AbstractMatrix, start: Moment, end: Moment) -> AbstractMatrix:
-        """Aᵀ times `adjoint`, or zero where `end` opens a feature."""
-        moved = self.transition(start, end).T @ adjoint
-        return select(end.first, self._zeros(moved.shape[1]), moved)
-
-    def predict_cov(self, P: AbstractMatrix, start: Moment, end: Moment) -> AbstractMatrix:
+    def predict_cov(
+        self, A: AbstractMatrix, P: AbstractMatrix, start: Moment, end: Moment
+    ) -> AbstractMatrix:
         """A P Aᵀ + Q, or the prior covariance where `end` opens a feature."""
-        A = self.transition(start, end)
         moved = (A @ P @ A.T + self.noise_cov(start, end)).symmetric()
         return select(end.first, self.prior_cov(end), moved).filled(self.dtype)
 
