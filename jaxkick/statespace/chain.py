@@ -21,7 +21,7 @@ __all__ = ["Chain", "Layout", "build_chain", "plan_layout"]
 
 _MIN_CUT_STEPS = 16
 _MIN_PACKED_STEPS = 64
-_MAX_PACKED_ROWS = 1.25
+_MAX_PACKED_ROWS = 1.5
 
 
 class Chain(eqx.Module):
@@ -108,7 +108,7 @@ def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None
        `sqrt(E / 6)` for E entries on a CPU and less than half of that on a GPU.
     2. The places: if every feature fits into a row, whole features are packed into rows,
        the longest that fits first. Padding then stands at the ends of rows.
-    3. If a feature is longer than a row, or packing would take a quarter more rows, the
+    3. If a feature is longer than a row, or packing would take half as many rows more, the
        features stand end to end, and rows begin inside them.
 
     More than one row is rounded up to an even number, for sharding over devices.
