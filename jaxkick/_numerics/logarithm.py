@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from jaxkick._typing import Array, Float
@@ -28,7 +29,7 @@ def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
     Args:
         x: the numbers.
     """
-    if x.dtype != jnp.float64:
+    if x.dtype != jnp.float64 or jax.dtypes.canonicalize_dtype(np.int64) != np.int64:
         return jnp.log(x)
     # Elsewhere bits of a float64 are not to be had (TPU), or the compiler does better (GPU).
     return lax.platform_dependent(x, cpu=_log_of_bits, default=jnp.log)

@@ -39,7 +39,7 @@ __all__ = ["Elo", "Random", "TrueSkill", "constant_scores", "trueskill_through_t
 Parameter = AbstractParameter | dict[str, AbstractParameter]
 """One parameter for all features, or one for each group."""
 
-_ENOUGH = 1e-10  # a step that lowers the loss by no more than this, relatively, ends tuning
+_ENOUGH = 1e-10  # tuning ends with a step that lowers the mean log loss by no more than this
 _THIRDS = 0.43072729929545756  # Φ⁻¹(2/3), the margin that makes three outcomes equally probable
 
 
@@ -115,7 +115,7 @@ class _AbstractSinglePass(AbstractForecaster):
             value, slope = _loss_and_slope(point, frame, features, matches)
             return float(value), np.asarray(ravel_pytree(slope)[0], np.float64)
 
-        # Slopes are only as good as the data's type: a search for one of zero would not end.
+        # In float32 slopes are rounded: a search until they are small enough might not end.
         enough = max(_ENOUGH, 10.0 * float(jnp.finfo(start.dtype).eps))
         found = minimize(
             evaluate,

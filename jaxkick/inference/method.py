@@ -13,7 +13,7 @@ __all__ = ["AbstractMethod", "Proposal", "check_damping"]
 
 
 class Proposal(NamedTuple):
-    """A method evaluated once.
+    """What a method makes of the present sites.
 
     Attributes:
         sites: the undamped update of all sites.
@@ -46,7 +46,11 @@ class AbstractMethod(eqx.Module):
     def observed(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Scalar:
-        """What the observations add to the evidence: a sum over their likelihoods."""
+        """What the observations add to the evidence: a sum over their likelihoods.
+
+        The same as `propose` returns beside the sites; the evidence takes its value from there
+        and its derivative from here.
+        """
 
     @abc.abstractmethod
     def pretended(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh
+from jaxtyping import ArrayLike
 
 from jaxkick._parameters import resolve
 from jaxkick._sharding import all_entries, gathered_positions, shared_out
@@ -119,21 +120,26 @@ class Problem(eqx.Module):
             function: from this problem and the moments of scores to a value and derivatives.
             entries: the moments of every entry, without prior means.
         """
+        shape, dtype = self.coefficients.shape[1:], self.coefficients.dtype
+
+        def of_each(part: ArrayLike) -> Float[Array, " N"]:
+            # A likelihood of the user's own may return one number for all observations.
+            return self.only_active(jnp.broadcast_to(jnp.asarray(part, dtype), shape))
 
         def compute(entries: tuple[ScoreMoments, ...]) -> Derivatives:
-            found = function(self, self.to_observations(entries))
-            return Derivatives(*(self.only_active(part) for part in found))
+            return Derivatives(*map(of_each, function(self, self.to_observations(entries))))
 
+        # Everything here is computed once, not anew for every entry that reads it. Only speed
+        # depends on the backend, which is that of the process that traces.
         if self.mesh is not None or jax.default_backend() != "cpu":
-            return compute(entries)
+            return lax.optimization_barrier(compute(entries))
 
-        def nothing(entries: tuple[ScoreMoments, ...]) -> Derivatives:
-            return Derivatives(*[jnp.zeros_like(self.outcome)] * 3)
+        def never(entries: tuple[ScoreMoments, ...]) -> Derivatives:
+            return Derivatives(*[jnp.full(shape, jnp.nan, dtype)] * 3)
 
-        # A branch that is always taken: the first entry opens a feature. The results are then
-        # computed once; XLA's CPU compiler, which drops optimisation barriers, would compute
-        # them anew for every entry that reads them.
-        return lax.cond(self.chains[0].first[0, 0], compute, nothing, entries)
+        # XLA's CPU compiler drops optimisation barriers, but keeps a branch, even one that is
+        # always taken: the first entry of a chain opens a feature.
+        return lax.cond(self.chains[0].first[0, 0], compute, never, entries)
 
     def update_entries(
         self,
@@ -147,8 +153,8 @@ class Problem(eqx.Module):
         Args:
             rule: from what it reads of an entry, its coefficient and derivatives to its site.
             entries: what the rule reads of every entry, such as its moments.
-            first: the first derivative of every observation.
-            second: the second derivative of every observation.
+            first: the first derivative of every observation; zero where it does not count.
+            second: the second derivative of every observation, likewise.
 
         Returns:
             The sites.

@@ -77,6 +77,7 @@ class SquaredExponential(AbstractStationary):
 
     def _normalised(self, gap: Scalar) -> Scalar:
         rate, _ = _FILTERS[self.order]
+        # In this order for the reason that `Matern12` gives: one exponential for A and Q.
         return jnp.minimum(gap / self.lengthscale.value * rate, FAR)
 
 

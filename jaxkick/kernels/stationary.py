@@ -92,8 +92,8 @@ class _AbstractMatern(AbstractStationary):
         return matrix([[parts[top - i - j] * weights[i][j] for j in size] for i in size])
 
     def _normalised(self, gap: Scalar) -> Scalar:
-        # Not times a rate: of that XLA would keep a copy for each caller outside a loop, and
-        # not see that exp(−x) is the same for all of them.
+        # Divided here, not multiplied by a rate: XLA would compute the rate of A and that of Q
+        # apart, outside of the loop, and no longer see that both need the same exp(−x).
         x = gap / self.lengthscale.value * math.sqrt(2 * self.smoothness + 1)
         return jnp.minimum(x, FAR)
 

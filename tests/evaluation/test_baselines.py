@@ -140,6 +140,32 @@ def test_tuning_finds_the_best_parameters_of_the_past():
     assert reached <= min(grid) + 1e-6
 
 
+def test_tuning_in_float32_ends_soon_and_as_well(monkeypatch):
+    evaluations = []
+    loss_and_slope = ev.baselines._loss_and_slope
+
+    def counted(*arguments):
+        evaluations.append(arguments)
+        return loss_and_slope(*arguments)
+
+    monkeypatch.setattr(ev.baselines, "_loss_and_slope", counted)
+    rng = np.random.default_rng(6)
+    number = 2000
+    first = rng.integers(0, 20, number)
+    second = (first + rng.integers(1, 20, number)) % 20
+    outcome = np.where(rng.random(number) < 1 / (1 + np.exp(0.1 * (second - first))), 1.0, -1.0)
+
+    def tuned(dtype):
+        data = jk.Dataset.from_pairs(np.arange(number), first, second, outcome, dtype=dtype)
+        blocks = ev.blocks.make_blocks(data, number - 1.0, each_alone)
+        return float(ev.Elo(0.5).tune(data, blocks, number - 1).rate.value)
+
+    exact = tuned("float64")
+    evaluations.clear()
+    assert tuned("float32") == pytest.approx(exact, rel=0.05)
+    assert len(evaluations) < 40
+
+
 @pytest.mark.parametrize("baseline", [ev.Elo(), ev.TrueSkill(), ev.Random()])
 def test_outcomes_that_a_baseline_has_no_level_for_are_refused(baseline):
     row = int(np.argmax(OUTCOME == 0))

@@ -27,6 +27,12 @@ def test_float32_is_that_of_jax():
     np.testing.assert_array_equal(found, jnp.log(x))
 
 
+def test_float64_where_integers_have_32_bits():
+    x = jnp.asarray([0.5, 2.0])
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(log(x), np.log([0.5, 2.0]), rtol=1e-15)
+
+
 def test_outside_of_the_normal_numbers():
     found = log(jnp.asarray([0.0, -0.0, 1e-310, jnp.inf, jnp.nan, -1.0, -jnp.inf]))
     infinity, unknown = np.inf, np.nan
