@@ -142,6 +142,10 @@ def _fixed_point_jvp(primals, tangents):
         return cavities_of(smoothed), sum(chain.log_normaliser for chain in smoothed)
 
     _, moved = eqx.filter_jvp(lambda problem: update(problem, end.sites), (problem,), tangents[:1])
+    # Where nothing moves, such as the precisions of Gaussian outcomes, there is no derivative.
+    moved = jax.tree.map(
+        lambda site, change: jnp.zeros_like(site) if change is None else change, end.sites, moved
+    )
     _, along = jax.linearize(lambda sites: update(problem, sites), end.sites)
 
     def residual(sites: Sites) -> Sites:
