@@ -81,7 +81,7 @@ def log_normaliser(site: Site, mu: Scalar, v: Scalar, s: Scalar) -> Scalar:
     that is positive enough makes up for it, and the sum of both is right.
     """
     nu, tau = site
-    # Not `log1p`, which takes twice as long: the sum over a chain counts, not the small terms.
+    # Not `log1p`, which takes several times as long: the sum over a chain counts, not small terms.
     log_abs = log(jnp.abs(1.0 + tau * v))
     return 0.5 * ((nu * nu * v + 2.0 * nu * mu - tau * mu * mu) * s - log_abs)
 
