@@ -28,6 +28,8 @@ from jaxkick.model import Model
 
 __all__ = ["walk_forward"]
 
+_BAR = 30
+
 
 def walk_forward(
     model: Model | AbstractForecaster,
@@ -225,9 +227,9 @@ class _Progress:
     """Counts blocks, and tells of them."""
 
     def __init__(self, progress: bool | Callable[[int, int], None], total: int):
-        self._tell = _write_progress if progress is True else progress or None
+        self._tell = self._draw if progress is True else progress or None
         self._line = progress is True
-        self._done, self._total = 0, total
+        self._done, self._total, self._drawn = 0, total, -1
 
     def __call__(self, blocks: int) -> None:
         self._done += blocks
@@ -238,8 +240,10 @@ class _Progress:
         if self._line:
             sys.stderr.write("\n")
 
-
-def _write_progress(done: int, total: int) -> None:
-    filled = 30 * done // total
-    sys.stderr.write(f"\rpredicting [{'#' * filled:30s}] {done:,} of {total:,} blocks ")
-    sys.stderr.flush()
+    def _draw(self, done: int, total: int) -> None:
+        filled = _BAR * done // total
+        # A file, which keeps every line, gets one only when the bar grows.
+        if filled > self._drawn or sys.stderr.isatty():
+            sys.stderr.write(f"\rpredicting [{'#' * filled:{_BAR}s}] {done:,} of {total:,} blocks ")
+            sys.stderr.flush()
+            self._drawn = filled

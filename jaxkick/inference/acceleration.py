@@ -7,7 +7,7 @@ step by a ten-millionth of itself, and they are the largest arrays that inferenc
 """
 
 import functools
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 
-__all__ = ["History", "accelerate", "empty_history", "inner"]
+__all__ = ["Accelerated", "History", "accelerate", "empty_history", "inner"]
 
 Tree = TypeVar("Tree")
 
@@ -45,6 +45,22 @@ def empty_history(tree: object, depth: int) -> History:
     return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))
 
 
+class Accelerated(NamedTuple):
+    """The next iterate of the secant model.
+
+    Attributes:
+        following: the next iterate; of no use where the model failed.
+        history: the differences, the latest among them.
+        failed: whether there was nothing to go by, or the model gave no finite iterate.
+        total: the sum over the iterate, for whatever has to wait until all of it is there.
+    """
+
+    following: object
+    history: History
+    failed: Bool[Array, ""]
+    total: Scalar
+
+
 def accelerate(
     history: History,
     step: Tree,
@@ -52,54 +68,45 @@ def accelerate(
     update: Tree,
     residual: Tree,
     restart: Bool[Array, ""],
-) -> tuple[Tree, History]:
+) -> Accelerated:
     """The accelerated next iterate, and the history with the latest differences in it.
 
     Args:
         history: the differences before the latest.
-        step: the latest difference of damped updates z + β f.
-        change: the latest difference of residuals f = G(z) − z.
+        step: the latest difference of damped updates z + β f; finite.
+        change: the latest difference of residuals f = G(z) − z; finite.
         update: the damped update z + β f.
         residual: the residual f.
-        restart: whether to forget all differences; the next iterate is then `update`.
+        restart: whether to forget all differences.
 
     Returns:
-        The next iterate, and the history. Where the secant model fails, it is forgotten.
+        The next iterate and the history. Where the secant model fails, it is forgotten.
     """
     depth = history.gram.shape[0]
     place = history.count % depth
-    latest = jnp.arange(depth, dtype=place.dtype) == place
     step, change, right = (jax.tree.map(_as_stored, tree) for tree in (step, change, residual))
 
-    def against(tree: Tree) -> Float[Array, " depth"]:
-        return jnp.where(latest, inner(change, tree), _products(history.changes, tree))
+    def put(ring, leaf):
+        return ring.at[place].set(leaf)
 
-    row = against(change)
+    # Stored first, and only then read: so XLA overwrites the ring where it stands.
+    updates = jax.tree.map(put, history.updates, step)
+    changes = jax.tree.map(put, history.changes, change)
+    row = _products(changes, change)
     gram = history.gram.at[place, :].set(row).at[:, place].set(row)
     filled = (jnp.arange(depth, dtype=place.dtype) <= history.count) & ~restart
-    gamma = _least_squares(gram, against(right), filled)
-    old, new = jnp.where(latest, 0.0, gamma), gamma[place]
+    gamma = _least_squares(gram, _products(changes, right), filled)
 
-    def combine(plain, stored, step):
+    def combine(plain, stored):
         # A sum of terms rather than a product of arrays: XLA makes one pass of it.
-        terms = [old[k] * stored[k] for k in range(depth)]
-        return plain - functools.reduce(jnp.add, terms, new * step).astype(plain.dtype)
+        terms = [gamma[k] * stored[k] for k in range(depth)]
+        return plain - functools.reduce(jnp.add, terms).astype(plain.dtype)
 
-    following = jax.tree.map(combine, update, history.updates, step)
-    # What is stored waits for this, so that the ring is read before it is overwritten: else
-    # XLA would copy it.
-    forget = restart | ~jnp.isfinite(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(following)))
-
-    def put(ring, leaf):
-        return ring.at[place].set(jnp.where(forget, 0.0, leaf))
-
-    following = jax.tree.map(lambda a, b: jnp.where(forget, a, b), update, following)
-    return following, History(
-        jax.tree.map(put, history.updates, step),
-        jax.tree.map(put, history.changes, change),
-        gram,
-        jnp.where(forget, 0, history.count + 1),
-    )
+    following = jax.tree.map(combine, update, updates)
+    total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(following))
+    failed = restart | ~jnp.isfinite(total)
+    count = jnp.where(failed, 0, history.count + 1)
+    return Accelerated(following, History(updates, changes, gram, count), failed, total)
 
 
 def _least_squares(
@@ -124,8 +131,7 @@ def _products(ring: Tree, tree: Tree) -> Float[Array, " depth"]:
     """Inner products of every stored difference with a tree."""
 
     def product(stored, leaf):
-        axes = tuple(range(leaf.ndim))
-        return jnp.tensordot(stored, leaf, (tuple(axis + 1 for axis in axes), axes))
+        return jnp.sum(stored * leaf, axis=tuple(range(1, stored.ndim)))
 
     return sum(jax.tree.leaves(jax.tree.map(product, ring, tree)))
 

@@ -67,7 +67,8 @@ def _match_moments(
     first: Float[Array, "C R"],
     second: Float[Array, "C R"],
 ) -> Site:
-    curvature = x * x * second
+    # Not x² times it: XLA would keep the squares for the next step.
+    curvature = x * (x * second)
     denominator = 1.0 + cavity.variance * curvature
     return Site((x * first - cavity.mean * curvature) / denominator, -curvature / denominator)
 

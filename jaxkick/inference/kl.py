@@ -78,7 +78,7 @@ def _natural_gradient(
     second: Float[Array, "C R"],
 ) -> Site:
     (mean, _), site = entry
-    pull, precision = x * first, -x * x * second
+    pull, precision = x * first, -x * (x * second)
     if math.isfinite(stride):
         unbalanced = pull - (site.precision_mean - site.precision * mean)
         short = jnp.maximum(precision, jnp.abs(x * unbalanced) / stride)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.inference.acceleration import History, accelerate, empty_history
-from jaxkick.inference.problem import ScoreMoments, Sites, add_sites
+from jaxkick.inference.acceleration import Accelerated, History, accelerate, empty_history
+from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.statespace.step import Site
 
 __all__ = ["Evaluation", "LoopState", "first_state", "move_on"]
@@ -156,13 +156,14 @@ def move_on(state: LoopState, evaluated: Evaluation, feasible: Bool[Array, ""]) 
     caution = _take_care(state, good, stalled, overshot)
     unsettled = (caution.damping != damping) | (caution.plain > 0) | _is_far(largest, state.steps)
     restart = stalled | ~started | ~good | unsettled
-    onward, history = _next_sites(state, evaluated, caution.damping, restart)
+    onward = _look_ahead(state, evaluated, caution.damping, restart)
+    accepted = _where(good & _always(onward), evaluated, state.accepted)
     moves = jnp.where(good, jnp.concatenate([moved[None], state.moves[:-1]]), state.moves)
     rejected = jnp.where(good, 0, state.rejected + 1)
     return LoopState(
-        sites=_where(good, onward, _plain_step(state.accepted, caution.damping)),
-        accepted=_where(good, evaluated, state.accepted),
-        history=history,
+        sites=_next_sites(accepted, onward, caution.damping),
+        accepted=accepted,
+        history=None if onward is None else onward.history,
         caution=caution,
         moves=moves,
         distance=jnp.where(good, _distance_left(moves, damping), state.distance),
@@ -225,22 +226,38 @@ def _was_accelerated(state: LoopState) -> Bool[Array, ""]:
     return jnp.zeros((), bool) if state.history is None else state.history.count > 0
 
 
-def _next_sites(
+def _look_ahead(
     state: LoopState, evaluated: Evaluation, damping: Scalar, restart: Bool[Array, ""]
-) -> tuple[Sites, History | None]:
-    """Where to go on from an evaluation, and the history with it or, on `restart`, without."""
-    update = _plain_step(evaluated, damping)
+) -> Accelerated | None:
+    """The accelerated step from an evaluation, if the acceleration is on."""
     if state.history is None:
-        return update, None
+        return None
 
     def difference(new, old):
         # Nothing of an infeasible evaluation may stay in the ring, not even times zero.
         return jnp.where(restart, 0.0, new - old)
 
+    update = _plain_step(evaluated, damping)
     step = jax.tree.map(difference, update, _plain_step(state.accepted, damping))
     change = jax.tree.map(difference, evaluated.residual, state.accepted.residual)
-    sites, history = accelerate(state.history, step, change, update, evaluated.residual, restart)
-    return _keep_positive(sites, evaluated), history
+    return accelerate(state.history, step, change, update, evaluated.residual, restart)
+
+
+def _always(onward: Accelerated | None) -> Bool[Array, ""]:
+    """True, but only when the step ahead is known.
+
+    A choice that waits for it is made when all else has read the old values. XLA then
+    overwrites them where they stand; else it would first copy them all.
+    """
+    return jnp.ones((), bool) if onward is None else ~(onward.total > jnp.inf)
+
+
+def _next_sites(accepted: Evaluation, onward: Accelerated | None, damping: Scalar) -> Sites:
+    """Where to evaluate next: the accelerated sites, or else the method's own step."""
+    plain = _plain_step(accepted, damping)
+    if onward is None:
+        return plain
+    return _where(onward.failed, plain, _keep_positive(onward.following, accepted))
 
 
 def _where(chosen: Bool[Array, ""], first: Tree, second: Tree) -> Tree:
@@ -251,7 +268,7 @@ def _plain_step(accepted: Evaluation, damping: Scalar) -> Sites:
     return jax.tree.map(lambda z, f: z + (1.0 - damping) * f, accepted.sites, accepted.residual)
 
 
-def _keep_positive(sites: Sites, evaluated: Evaluation) -> Sites:
+def _keep_positive(sites: Sites, accepted: Evaluation) -> Sites:
     """Precisions of the accelerated sites, kept above a tenth of what the method proposed."""
 
     def keep(site: Site, old: Site, residual: Site) -> Site:
@@ -259,24 +276,32 @@ def _keep_positive(sites: Sites, evaluated: Evaluation) -> Sites:
         floor = jnp.where(proposed > 0, 0.1 * proposed, proposed)
         return Site(site.precision_mean, jnp.maximum(site.precision, floor))
 
-    rows = zip(sites, evaluated.sites, evaluated.residual, strict=True)
+    rows = zip(sites, accepted.sites, accepted.residual, strict=True)
     return tuple(keep(*row) for row in rows)
 
 
 def _largest_moves(before: Evaluation, now: Evaluation) -> Float[Array, "2"]:
-    """How far any marginal moved: means in standard deviations, variances relatively."""
+    """How far any marginal moved: means in standard deviations, variances relatively.
 
-    def largest(old: ScoreMoments, new: ScoreMoments) -> Float[Array, "2"]:
-        positive = new.variance > 0
-        precision = jnp.where(positive, 1.0 / jnp.where(positive, new.variance, 1.0), 0.0)
-        mean = jnp.square(new.mean - old.mean) * precision
-        variance = jnp.square((new.variance - old.variance) * precision)
-        return jnp.stack([jnp.max(mean), jnp.max(variance)])
+    A marginal is (μ + ν v) / k and v / k, with μ and v its cavity, ν and τ its site and
+    k = 1 + τ v. Written out with few quotients, so that XLA makes one pass of each maximum and
+    stores nothing between.
+    """
 
-    pairs = zip(
-        add_sites(before.cavities, before.sites), add_sites(now.cavities, now.sites), strict=True
-    )
-    return jnp.sqrt(jnp.max(jnp.stack([largest(*pair) for pair in pairs]), axis=0))
+    def largest(
+        old: ScoreMoments, old_site: Site, new: ScoreMoments, site: Site
+    ) -> Float[Array, "2"]:
+        k, old_k = 1.0 + site.precision * new.variance, 1.0 + old_site.precision * old.variance
+        old_mean = (old.mean + old_site.precision_mean * old.variance) / old_k
+        rise = new.mean + site.precision_mean * new.variance - k * old_mean
+        mean = jnp.square(rise) / (k * new.variance)
+        variance = jnp.square(1.0 - (old.variance / old_k) * (k / new.variance))
+        # A score that is known stays so.
+        known = ~(new.variance > 0)
+        return jnp.stack([jnp.max(jnp.where(known, 0.0, part)) for part in (mean, variance)])
+
+    chains = zip(before.cavities, before.sites, now.cavities, now.sites, strict=True)
+    return jnp.sqrt(jnp.max(jnp.stack([largest(*chain) for chain in chains]), axis=0))
 
 
 def _distance_left(moves: Float[Array, " window"], damping: Scalar) -> Scalar:

@@ -106,7 +106,8 @@ class Problem(eqx.Module):
         for slots, x in zip(self.slots, self.coefficients, strict=True):
             # An empty slot reads any entry, and has coefficient zero.
             mean = mean + x * jnp.take(means, slots, mode="clip")
-            variance = variance + x * x * jnp.take(variances, slots, mode="clip")
+            # Not x² times it: XLA would keep the squares for the next step.
+            variance = variance + x * (x * jnp.take(variances, slots, mode="clip"))
         return ScoreMoments(mean, variance)
 
     def observe(

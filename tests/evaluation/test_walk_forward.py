@@ -158,3 +158,14 @@ def test_a_failed_fit_names_its_block():
     with pytest.raises(jk.InferenceError) as caught:
         ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
     assert f"before the block that begins at {first}" in caught.value.__notes__[0]
+
+
+def test_a_log_is_not_flooded_by_the_progress(capsys):
+    data = jk.Dataset.from_pairs(
+        times=np.arange(100.0), first=["a"] * 100, second=["b"] * 100, outcome=[1, -1] * 50
+    )
+    model = jk.Model(KERNEL, jk.likelihoods.Probit())
+    ev.walk_forward(model, data, 10.0, every=lambda times: times, progress=True)
+    shown = capsys.readouterr().err
+    assert shown.endswith("90 of 90 blocks \n")
+    assert shown.count("\r") <= 31
