@@ -214,23 +214,23 @@ def homeadv() -> list[Case]:
 
 
 def intransitivity() -> list[Case]:
-    """Figure "starcraft"."""
-    return [
-        Case(
-            f"{name} {model}",
-            [paper if model == "ours" else None, None],
-            partial(starcraft, name, model),
-        )
-        for name, paper in {"wol": 0.515, "hots": 0.478}.items()
-        for model in ("ours", "bradley-terry", "naive")
-    ]
+    """Figure "starcraft"; the second number of ours is the deviation between splits."""
+    cases = []
+    for name, paper in {"wol": 0.515, "hots": 0.478}.items():
+        cases += twice(f"{name} ours", [paper, None], starcraft, name, "ours")
+        cases += [
+            Case(f"{name} {model}", [None, None], partial(starcraft, name, model))
+            for model in ("bradley-terry", "naive")
+        ]
+    return cases
 
 
 def meanfield() -> list[Case]:
     """Factorised and exact inference."""
+    paper = [0.634, 0.664]
     return [
-        Case("nba 2000-2005 factorised", [0.634, 0.664], partial(mean_field, False)),
-        Case("nba 2000-2005 exact", [0.634, 0.664], partial(mean_field, True)),
+        *twice("nba 2000-2005 factorised", paper, mean_field, False),
+        *twice("nba 2000-2005 exact", paper, mean_field, True),
     ]
 
 

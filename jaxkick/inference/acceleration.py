@@ -30,19 +30,22 @@ class History(eqx.Module):
         updates: differences of z + β f, with a leading axis over the ring.
         changes: differences ΔF of the residuals, with a leading axis over the ring.
         gram: inner products of the columns of ΔF.
+        right: inner products of the columns of ΔF with the last residual.
         count: how many differences have been stored since the history was cleared.
     """
 
     updates: object
     changes: object
     gram: Float[Array, "depth depth"]
+    right: Float[Array, " depth"]
     count: Int[Array, ""]
 
 
 def empty_history(tree: object, depth: int) -> History:
     """A history of at most `depth` differences for trees like `tree`."""
     zeros = jax.tree.map(lambda leaf: jnp.zeros((depth, *leaf.shape), _STORED), tree)
-    return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))
+    gram, right = jnp.zeros((depth, depth), _STORED), jnp.zeros((depth,), _STORED)
+    return History(zeros, zeros, gram, right, jnp.zeros((), jnp.int32))
 
 
 class Accelerated(NamedTuple):
@@ -84,7 +87,8 @@ def accelerate(
     """
     depth = history.gram.shape[0]
     place = history.count % depth
-    step, change, right = (jax.tree.map(_as_stored, tree) for tree in (step, change, residual))
+    newest = jnp.where(restart, 0.0, inner(change, residual)).astype(_STORED)
+    step, change = (jax.tree.map(_as_stored, tree) for tree in (step, change))
 
     def put(ring, leaf):
         return ring.at[place].set(leaf)
@@ -95,7 +99,9 @@ def accelerate(
     row = _products(changes, change)
     gram = history.gram.at[place, :].set(row).at[:, place].set(row)
     filled = (jnp.arange(depth, dtype=place.dtype) <= history.count) & ~restart
-    gamma = _least_squares(gram, _products(changes, right), filled)
+    # The last residual plus its change is the new one, so that the ring is read only once.
+    right = (history.right + row).at[place].set(newest)
+    gamma = _least_squares(gram, right, filled)
 
     def combine(plain, stored):
         # A sum of terms rather than a product of arrays: XLA makes one pass of it.
@@ -106,7 +112,7 @@ def accelerate(
     total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(following))
     failed = restart | ~jnp.isfinite(total)
     count = jnp.where(failed, 0, history.count + 1)
-    return Accelerated(following, History(updates, changes, gram, count), failed, total)
+    return Accelerated(following, History(updates, changes, gram, right, count), failed, total)
 
 
 def _least_squares(

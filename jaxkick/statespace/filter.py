@@ -7,19 +7,16 @@ the true state. Chains whose rows all begin with a feature skip both.
 """
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh
 
-from jaxkick._sharding import on_every_device
-from jaxkick._smallmat import AbstractMatrix, conditioned, dot
+from jaxkick._smallmat import AbstractMatrix, column, conditioned, dot, select
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.statespace.chain import Chain
+from jaxkick.statespace.rows import Link, incoming_states
 from jaxkick.statespace.step import (
     Moment,
     Site,
@@ -31,9 +28,7 @@ from jaxkick.statespace.step import (
     update,
 )
 
-__all__ = ["Filtered", "filter_chain", "moments_of", "scan_packed"]
-
-Tree = TypeVar("Tree")
+__all__ = ["Filtered", "filter_chain", "moments_of"]
 
 
 class Filtered(NamedTuple):
@@ -86,7 +81,8 @@ def filter_chain(
     incoming = jax.tree.map(lambda x: jnp.broadcast_to(x, (num_rows, *x.shape)), model.origin())
     if chain.linked:
         summaries = jax.vmap(_summarise_row, in_axes=(None, 0, 1, 1))(model, before, moments, sites)
-        incoming = _combine(model, summaries, chain.mesh)
+        link = Link(_follow, _join, _empty_row(model))
+        incoming = incoming_states(link, model.origin(), summaries, chain)
     rows = jax.vmap(
         functools.partial(_filter_row, model, keep_states),
         in_axes=(0, 0, 1, 1),
@@ -133,65 +129,73 @@ def _filter_row(
 
 def _summarise_row(model: StepModel, before: Moment, moments: Moment, sites: Site) -> _Summary:
     """One row as a function of its incoming state."""
-    h = model.h
 
     def step(carry, inputs):
         summary, previous = carry
         moment, site = inputs
         A = model.transition(previous, moment)
-        Phi = model.carry(A, summary.Phi, moment)
-        b = model.carry(A, summary.b, moment)
-        P = model.predict_cov(A, summary.P, previous, moment)
-        phi = P @ h
-        a = Phi.T @ h
-        move = gain(site, dot(h, b), dot(h, phi))
-        weight = site.precision * move.s
-        state = update(State(b, P), phi, site, move)
-        summary = _Summary(
-            Phi=closed_loop(Phi, phi, h, weight),
-            b=state.m,
-            P=state.P,
-            eta=summary.eta + a * move.g,
-            J=(summary.J + (a @ a.T) * weight).symmetric(),
+        predicted = summary._replace(
+            Phi=model.carry(A, summary.Phi, moment),
+            b=model.carry(A, summary.b, moment),
+            P=model.predict_cov(A, summary.P, previous, moment),
         )
-        return (summary, moment), None
+        return (_observed(predicted, model.h, site), moment), None
 
-    zero, nothing = model.origin(), model.no_information()
-    start = _Summary(model.identity(), zero.m, zero.P, nothing.r, nothing.N)
-    (summary, _), _ = lax.scan(step, (start, before), (moments, sites))
+    (summary, _), _ = lax.scan(step, (_empty_row(model), before), (moments, sites))
     return summary
 
 
-def _combine(model: StepModel, summaries: _Summary, mesh: Mesh | None) -> State:
-    """The true incoming state of every row."""
-
-    def step(state, summary):
-        P = conditioned(state.P, summary.J)
-        m = state.m + P @ (summary.eta - summary.J @ state.m)
-        m_out = summary.Phi @ m + summary.b
-        P_out = (summary.Phi @ P @ summary.Phi.T + summary.P).symmetric()
-        return State(m_out, P_out), state
-
-    return scan_packed(step, model.origin(), summaries, mesh)
+def _empty_row(model: StepModel) -> _Summary:
+    """A row without steps: its incoming state goes out."""
+    zero, nothing = model.origin(), model.no_information()
+    return _Summary(model.identity(), zero.m, zero.P, nothing.r, nothing.N)
 
 
-def scan_packed(
-    step: Callable, start: Tree, rows: Tree, mesh: Mesh | None, reverse: bool = False
-) -> Tree:
-    """A scan over rows whose carry is one array, and that returns what `step` emits.
+def _observed(summary: _Summary, h: AbstractMatrix, site: Site) -> _Summary:
+    """A row with one more site, on hᵀ times its outgoing state."""
+    Phi, b, P, eta, J = summary
+    phi, a = P @ h, Phi.T @ h
+    move = gain(site, dot(h, b), dot(h, phi))
+    weight = site.precision * move.s
+    state = update(State(b, P), phi, site, move)
+    return _Summary(
+        Phi=closed_loop(Phi, phi, h, weight),
+        b=state.m,
+        P=state.P,
+        eta=eta + a * move.g,
+        J=(J + (a @ a.T) * weight).symmetric(),
+    )
 
-    Every device of a `mesh` runs it over all rows: they are few numbers.
 
-    Every scalar of a carry costs a program of its own at every step; for the few numbers of a
-    row's summary that would be most of the time.
+def _follow(state: State, row: _Summary) -> State:
+    """The state after a row, from that before it."""
+    P = conditioned(state.P, row.J)
+    m = state.m + P @ (row.eta - row.J @ state.m)
+    return State(row.Phi @ m + row.b, (row.Phi @ P @ row.Phi.T + row.P).symmetric())
+
+
+def _join(first: _Summary, second: _Summary) -> _Summary:
+    """Two rows as one.
+
+    What the second says of the state between them is taken apart into as many sites as the
+    state has dimensions, J = Σ τ w wᵀ and η = Σ ν w, and the first observes one after another.
     """
-    packed, unpack = ravel_pytree(start)
-    inputs = on_every_device(jax.vmap(lambda row: ravel_pytree(row)[0])(rows), mesh)
-    _, unpack_row = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], rows))
-
-    def packed_step(carry, row):
-        state, emitted = step(unpack(carry), unpack_row(row))
-        return ravel_pytree(state)[0], ravel_pytree(emitted)[0]
-
-    _, emitted = lax.scan(packed_step, packed, inputs, reverse=reverse)
-    return jax.vmap(unpack)(emitted)
+    both, eta, J = first, second.eta, second.J
+    size = J.shape[0]
+    rounding = size * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(J))).eps)
+    for place in range(size):
+        unit = column([1.0 if i == place else None for i in range(size)])
+        weights, all_of_it = J @ unit, dot(unit, second.J @ unit)
+        pivot = dot(unit, weights)
+        usable = jnp.abs(pivot) > rounding * jnp.abs(all_of_it)
+        # A site without precision may still pull.
+        weights = select(usable, weights * (1.0 / jnp.where(usable, pivot, 1.0)), unit)
+        site = Site(dot(unit, eta), jnp.where(usable, pivot, 0.0))
+        both = _observed(both, weights, site)
+        eta = eta - weights * site.precision_mean
+        J = (J - (weights @ weights.T) * site.precision).symmetric()
+    return both._replace(
+        Phi=second.Phi @ both.Phi,
+        b=second.Phi @ both.b + second.b,
+        P=(second.Phi @ both.P @ second.Phi.T + second.P).symmetric(),
+    )

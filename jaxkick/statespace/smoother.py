@@ -16,12 +16,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import Mesh
 
 from jaxkick._smallmat import AbstractMatrix, dot
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.statespace.chain import Chain
-from jaxkick.statespace.filter import filter_chain, moments_of, scan_packed
+from jaxkick.statespace.filter import filter_chain, moments_of
+from jaxkick.statespace.rows import Link, incoming_states
 from jaxkick.statespace.step import (
     Adjoint,
     Moment,
@@ -111,7 +111,14 @@ def smooth_chain(
     found, outgoing, first = rows(after, moments, sites, filtered.mu, filtered.phi)
     incoming = None
     if chain.linked:
-        incoming = _combine_backwards(model, first, chain.mesh)
+        no_row = _Outgoing(model.identity(), *model.no_information())
+        incoming = incoming_states(
+            Link(_add_incoming, _join, no_row),
+            model.no_information(),
+            first,
+            chain,
+            reverse=True,
+        )
         found = _over_entries(functools.partial(_cavity, model.h))(
             incoming, found, sites, filtered.mu, filtered.phi
         )
@@ -162,13 +169,12 @@ def _run_back(
         outgoing, following = carry
         moment, site, mu, phi = inputs
         back = model.transition(moment, following).T
-        r = model.carry(back, outgoing.c, following)
-        N = model.carry(back, outgoing.D, following).T
-        N = model.carry(back, N, following).symmetric()
+        r = back @ outgoing.c
+        N = (back @ outgoing.D @ back.T).symmetric()
         move = gain(site, mu, dot(h, phi))
         Psi, reach = None, None
         if linked:
-            Psi = model.carry(back, outgoing.Psi, following)
+            Psi = back @ outgoing.Psi
             reach = Psi.T @ phi
             Psi = closed_loop(Psi, h, phi, site.precision * move.s)
         outgoing = _Outgoing(Psi, *absorb(Adjoint(r, N), h, phi, site, move))
@@ -176,21 +182,26 @@ def _run_back(
         found = _Later(dot(phi, r), dot(phi, N @ phi), reach)
         if not linked:
             found = _cavity(h, None, found, site, mu, phi)
-        return (outgoing, moment), (found, kept)
+        return (_before(moment, outgoing), moment), (found, kept)
 
-    start = _Outgoing(model.identity() if linked else None, *model.no_information())
+    nothing = _Outgoing(model.identity() if linked else None, *model.no_information())
+    start = _before(after, nothing)
     inputs = (moments, sites, mu, phi)
     (first, _), (found, kept) = lax.scan(step, (start, after), inputs, reverse=True)
     return found, kept, first
 
 
-def _combine_backwards(model: StepModel, rows: _Outgoing, mesh: Mesh | None) -> Adjoint:
-    """The true adjoint that comes into every row from its right."""
+def _before(moment: Moment, outgoing: _Outgoing) -> _Outgoing:
+    """What an adjoint says of the entry before: nothing, where this one opens a feature.
 
-    def step(incoming, row):
-        return _add_incoming(incoming, row), incoming
+    Chosen where it is stored and not where it is read, which XLA does in every kernel anew.
+    """
+    return jax.tree.map(lambda entry: jnp.where(moment.first, 0.0, entry), outgoing)
 
-    return scan_packed(step, model.no_information(), rows, mesh, reverse=True)
+
+def _join(later: _Outgoing, earlier: _Outgoing) -> _Outgoing:
+    """Two rows as one, the later of them first: the walk goes backwards."""
+    return _Outgoing(earlier.Psi @ later.Psi, *_add_incoming(Adjoint(later.c, later.D), earlier))
 
 
 def _resolve(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:

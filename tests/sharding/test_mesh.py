@@ -8,8 +8,9 @@ import pytest
 import jaxkick as jk
 from tests.sharding.league import league, model
 
-# Rows that begin inside features, and rows that hold whole ones.
-LAYOUTS = {"linked": 12, "packed": 40}
+# Rows that begin inside features, few or so many that they stand in groups, and rows that hold
+# whole ones.
+LAYOUTS = {"linked": 12, "groups": 2, "packed": 40}
 
 
 def mesh(*shape: int) -> jax.sharding.Mesh:
@@ -41,8 +42,9 @@ def test_inference_on_three_devices(method, row_length):
         assert {s.data.shape for s in site.precision.addressable_shards} == {(steps, rows // 3)}
 
 
-def test_prediction_and_gradient_on_several_devices():
-    data = league(12)
+@pytest.mark.parametrize("row_length", [12, 2], ids=["linked", "groups"])
+def test_prediction_and_gradient_on_several_devices(row_length):
+    data = league(row_length)
     shared = data.shard(mesh(3, 1))
     ask = {"first": NAMES_A, "second": NAMES_B, "time": 9.0, "covariates": {"home": 1.0}}
     expected = jk.infer(model(), data, tol=1e-8).predict(**ask)
