@@ -74,6 +74,7 @@ def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> 
     if devices > 1:
         data = data.shard(jax.make_mesh((devices,), ("rows",)))
     encoded = time.perf_counter() - start
+    del table
 
     def fit(steps: int) -> float:
         start = time.perf_counter()
@@ -86,7 +87,6 @@ def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> 
     step = (long - short) / 6
     return {
         "games": games,
-        "longest": int(np.bincount(np.concatenate([table["first"], table["second"]])).max()),
         "encode": encoded,
         "first": first,
         "step": step,

@@ -7,7 +7,7 @@ time grows with the number of entries, so beyond `MAX_UNROLLED` dimensions `Dens
 one array instead. Vectors are matrices with one column.
 """
 
-from jaxkick._smallmat.algebra import conditioned, dot, frobenius, semidefinite_factor
+from jaxkick._smallmat.algebra import conditioned, dot, frobenius, semidefinite_factor, solve
 from jaxkick._smallmat.build import (
     MAX_UNROLLED,
     adapt,
@@ -42,6 +42,7 @@ __all__ = [
     "matrix",
     "select",
     "semidefinite_factor",
+    "solve",
     "stack_columns",
     "zeros",
 ]

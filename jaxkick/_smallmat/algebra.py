@@ -1,5 +1,7 @@
 """Products to a number, factors and solutions of linear systems."""
 
+import itertools
+
 import jax.numpy as jnp
 from jax import lax
 
@@ -8,7 +10,7 @@ from jaxkick._smallmat.entries import Entry, inner, minus, plus, times
 from jaxkick._smallmat.matrices import AbstractMatrix, Dense, Unrolled, unrolled
 from jaxkick._typing import Array, Scalar
 
-__all__ = ["conditioned", "dot", "frobenius", "semidefinite_factor"]
+__all__ = ["conditioned", "dot", "frobenius", "semidefinite_factor", "solve"]
 
 
 def dot(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
@@ -44,12 +46,19 @@ def conditioned(covariance: AbstractMatrix, information: AbstractMatrix) -> Abst
         The conditioned covariance.
     """
     if isinstance(covariance, Dense):
-        joint = jnp.eye(covariance.shape[0], dtype=covariance.array.dtype)
-        joint = joint + covariance.array @ information.to_array()
-        return Dense(jnp.linalg.solve(joint, covariance.array)).symmetric()
+        joint = identity(covariance.shape[0]) + covariance @ information
+        return solve(joint, covariance)[0].symmetric()
     factor = semidefinite_factor(unrolled(covariance))
     joint = identity(covariance.shape[0]) + factor.T @ information @ factor
     return (factor @ _solve_definite(joint, factor.T)).symmetric()
+
+
+def solve(left: AbstractMatrix, *right: AbstractMatrix) -> tuple[Dense, ...]:
+    """The solutions of linear systems with one left side, by elimination with pivoting."""
+    columns = jnp.concatenate([each.to_array() for each in right], axis=1)
+    solution = jnp.linalg.solve(left.to_array(), columns)
+    ends = list(itertools.accumulate(each.shape[1] for each in right))
+    return tuple(map(Dense, jnp.split(solution, ends[:-1], axis=1)))
 
 
 def semidefinite_factor(small: AbstractMatrix) -> AbstractMatrix:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._smallmat.entries import Entry, fill, inner, plus, times
@@ -86,7 +87,7 @@ class Unrolled(AbstractMatrix):
 
     def __matmul__(self, other: AbstractMatrix) -> AbstractMatrix:
         if isinstance(other, Dense):
-            return Dense(jnp.matmul(*arrays(self, other)))
+            return _product(self, other)
         columns = tuple(zip(*unrolled(other).rows, strict=True))
         return Unrolled([[inner(row, col) for col in columns] for row in self.rows])
 
@@ -132,7 +133,7 @@ class Dense(AbstractMatrix):
         return Dense(self.array.T)
 
     def __matmul__(self, other: AbstractMatrix) -> "Dense":
-        return Dense(jnp.matmul(*arrays(self, other)))
+        return _product(self, other)
 
     def __add__(self, other: AbstractMatrix) -> "Dense":
         return Dense(jnp.add(*arrays(self, other)))
@@ -151,6 +152,11 @@ class Dense(AbstractMatrix):
 
     def to_array(self) -> Float[Array, "rows columns"]:
         return self.array
+
+
+def _product(first: AbstractMatrix, second: AbstractMatrix) -> Dense:
+    # Accelerators would otherwise round float32 to half of its digits.
+    return Dense(jnp.matmul(*arrays(first, second), precision=lax.Precision.HIGHEST))
 
 
 def arrays(first: AbstractMatrix, second: AbstractMatrix) -> tuple[Array, Array]:

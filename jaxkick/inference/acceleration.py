@@ -30,22 +30,19 @@ class History(eqx.Module):
         updates: differences of z + β f, with a leading axis over the ring.
         changes: differences ΔF of the residuals, with a leading axis over the ring.
         gram: inner products of the columns of ΔF.
-        right: inner products of the columns of ΔF with the last residual.
         count: how many differences have been stored since the history was cleared.
     """
 
     updates: object
     changes: object
     gram: Float[Array, "depth depth"]
-    right: Float[Array, " depth"]
     count: Int[Array, ""]
 
 
 def empty_history(tree: object, depth: int) -> History:
     """A history of at most `depth` differences for trees like `tree`."""
     zeros = jax.tree.map(lambda leaf: jnp.zeros((depth, *leaf.shape), _STORED), tree)
-    gram, right = jnp.zeros((depth, depth), _STORED), jnp.zeros((depth,), _STORED)
-    return History(zeros, zeros, gram, right, jnp.zeros((), jnp.int32))
+    return History(zeros, zeros, jnp.zeros((depth, depth), _STORED), jnp.zeros((), jnp.int32))
 
 
 class Accelerated(NamedTuple):
@@ -87,8 +84,7 @@ def accelerate(
     """
     depth = history.gram.shape[0]
     place = history.count % depth
-    newest = jnp.where(restart, 0.0, inner(change, residual)).astype(_STORED)
-    step, change = (jax.tree.map(_as_stored, tree) for tree in (step, change))
+    step, change, right = (jax.tree.map(_as_stored, tree) for tree in (step, change, residual))
 
     def put(ring, leaf):
         return ring.at[place].set(leaf)
@@ -99,20 +95,18 @@ def accelerate(
     row = _products(changes, change)
     gram = history.gram.at[place, :].set(row).at[:, place].set(row)
     filled = (jnp.arange(depth, dtype=place.dtype) <= history.count) & ~restart
-    # The last residual plus its change is the new one, so that the ring is read only once.
-    right = (history.right + row).at[place].set(newest)
-    gamma = _least_squares(gram, right, filled)
+    gamma = _least_squares(gram, _products(changes, right), filled)
 
     def combine(plain, stored):
         # A sum of terms rather than a product of arrays: XLA makes one pass of it.
-        terms = [gamma[k] * stored[k] for k in range(depth)]
+        terms = [jnp.where(filled[k], gamma[k] * stored[k], 0.0) for k in range(depth)]
         return plain - functools.reduce(jnp.add, terms).astype(plain.dtype)
 
     following = jax.tree.map(combine, update, updates)
     total = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(following))
     failed = restart | ~jnp.isfinite(total)
     count = jnp.where(failed, 0, history.count + 1)
-    return Accelerated(following, History(updates, changes, gram, right, count), failed, total)
+    return Accelerated(following, History(updates, changes, gram, count), failed, total)
 
 
 def _least_squares(
@@ -121,6 +115,8 @@ def _least_squares(
     filled: Bool[Array, " depth"],
 ) -> Float[Array, " depth"]:
     """The coefficients γ that minimise ‖f − ΔF γ‖ over the columns that are filled."""
+    # Columns that are not filled may hold anything, even what is no number.
+    gram, right = jnp.where(filled[:, None] & filled, gram, 0.0), jnp.where(filled, right, 0.0)
     scale = jnp.where(filled, jax.lax.rsqrt(jnp.maximum(jnp.diag(gram), 1e-30)), 0.0)
     gram = gram * scale[:, None] * scale[None, :]
     gram = gram + jnp.diag(jnp.where(filled, _RIDGE, 1.0))

@@ -13,7 +13,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxkick._smallmat import AbstractMatrix, column, conditioned, dot, select
+from jaxkick._smallmat import (
+    AbstractMatrix,
+    Dense,
+    adapt,
+    conditioned,
+    dot,
+    identity,
+    solve,
+)
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.statespace.chain import Chain
 from jaxkick.statespace.rows import Link, incoming_states
@@ -177,25 +185,19 @@ def _follow(state: State, row: _Summary) -> State:
 def _join(first: _Summary, second: _Summary) -> _Summary:
     """Two rows as one.
 
-    What the second says of the state between them is taken apart into as many sites as the
-    state has dimensions, J = Σ τ w wᵀ and η = Σ ν w, and the first observes one after another.
+    What the second says of the state between them multiplies what the first leaves of it by
+    (I + P J)⁻¹, with P of the first and J of the second.
     """
-    both, eta, J = first, second.eta, second.J
-    size = J.shape[0]
-    rounding = size * float(jnp.finfo(jnp.result_type(*jax.tree.leaves(J))).eps)
-    for place in range(size):
-        unit = column([1.0 if i == place else None for i in range(size)])
-        weights, all_of_it = J @ unit, dot(unit, second.J @ unit)
-        pivot = dot(unit, weights)
-        usable = jnp.abs(pivot) > rounding * jnp.abs(all_of_it)
-        # A site without precision may still pull.
-        weights = select(usable, weights * (1.0 / jnp.where(usable, pivot, 1.0)), unit)
-        site = Site(dot(unit, eta), jnp.where(usable, pivot, 0.0))
-        both = _observed(both, weights, site)
-        eta = eta - weights * site.precision_mean
-        J = (J - (weights @ weights.T) * site.precision).symmetric()
-    return both._replace(
-        Phi=second.Phi @ both.Phi,
-        b=second.Phi @ both.b + second.b,
-        P=(second.Phi @ both.P @ second.Phi.T + second.P).symmetric(),
+    size = first.P.shape[0]
+    Phi, b, P, eta, J = (Dense(part.to_array()) for part in first)
+    later = _Summary(*(Dense(part.to_array()) for part in second))
+    # One elimination for all: arrays, because unrolled it would take minutes to compile.
+    between = solve(identity(size) + P @ later.J, Phi, b + P @ later.eta, P)
+    whole = _Summary(
+        Phi=later.Phi @ between[0],
+        b=later.Phi @ between[1] + later.b,
+        P=(later.Phi @ between[2] @ later.Phi.T + later.P).symmetric(),
+        eta=eta + between[0].T @ (later.eta - later.J @ b),
+        J=(J + Phi.T @ later.J @ between[0]).symmetric(),
     )
+    return _Summary(*(adapt(part, size, Phi.array.dtype) for part in whole))

@@ -81,8 +81,7 @@ def _between(
     m = model.carry(A, past.m, now)
     P = model.predict_cov(A, past.P.symmetric(), left, now)
     r = model.carry(back, future.r, right)
-    N = model.carry(back, future.N.symmetric(), right).T
-    N = model.carry(back, N, right)
+    N = model.carry(back, future.N.symmetric() @ back.T, right)
     phi = P @ h
     # A variance of zero may come out just below it.
     variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)

@@ -52,8 +52,9 @@ def incoming_states(
 ) -> State:
     """What comes into every row.
 
-    Where rows are so many that walking along them would take longer than their steps, as on
-    a GPU, the walk is in groups. Every device walks along all of them: they are few numbers.
+    Where rows are so many that walking along them would take longer than their steps, the
+    walk is in groups: always so in the layouts for a GPU, seldom on a CPU. Every device walks
+    along all of them: they are few numbers.
 
     Args:
         link: how rows pass it on.

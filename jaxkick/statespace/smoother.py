@@ -169,12 +169,12 @@ def _run_back(
         outgoing, following = carry
         moment, site, mu, phi = inputs
         back = model.transition(moment, following).T
-        r = back @ outgoing.c
-        N = (back @ outgoing.D @ back.T).symmetric()
+        r = model.carry(back, outgoing.c, following)
+        N = model.carry(back, outgoing.D @ back.T, following).symmetric()
         move = gain(site, mu, dot(h, phi))
         Psi, reach = None, None
         if linked:
-            Psi = back @ outgoing.Psi
+            Psi = model.carry(back, outgoing.Psi, following)
             reach = Psi.T @ phi
             Psi = closed_loop(Psi, h, phi, site.precision * move.s)
         outgoing = _Outgoing(Psi, *absorb(Adjoint(r, N), h, phi, site, move))
@@ -182,21 +182,12 @@ def _run_back(
         found = _Later(dot(phi, r), dot(phi, N @ phi), reach)
         if not linked:
             found = _cavity(h, None, found, site, mu, phi)
-        return (_before(moment, outgoing), moment), (found, kept)
+        return (outgoing, moment), (found, kept)
 
-    nothing = _Outgoing(model.identity() if linked else None, *model.no_information())
-    start = _before(after, nothing)
+    start = _Outgoing(model.identity() if linked else None, *model.no_information())
     inputs = (moments, sites, mu, phi)
     (first, _), (found, kept) = lax.scan(step, (start, after), inputs, reverse=True)
     return found, kept, first
-
-
-def _before(moment: Moment, outgoing: _Outgoing) -> _Outgoing:
-    """What an adjoint says of the entry before: nothing, where this one opens a feature.
-
-    Chosen where it is stored and not where it is read, which XLA does in every kernel anew.
-    """
-    return jax.tree.map(lambda entry: jnp.where(moment.first, 0.0, entry), outgoing)
 
 
 def _join(later: _Outgoing, earlier: _Outgoing) -> _Outgoing:

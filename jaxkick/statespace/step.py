@@ -5,9 +5,11 @@ a site is a Gaussian pseudo-observation of the score with natural parameters
 ``precision_mean`` (ν) and ``precision`` (τ).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from jaxkick._numerics.logarithm import log
@@ -125,18 +127,18 @@ class StepModel(eqx.Module):
 
     def prior_cov_at(self, offset: Scalar, age: Scalar) -> AbstractMatrix:
         """The covariance of the state before any observation, at a time."""
-        return self._adapt(self.kernel.state_cov(Instant(offset, age, self.epoch)))
+        return self._read(self.kernel.state_cov, Instant(offset, age, self.epoch))
 
     def transition(self, start: Moment, end: Moment) -> AbstractMatrix:
         """A between two steps of one feature."""
-        return self._adapt(self.kernel.transition(self._interval(start, end)))
+        return self._read(self.kernel.transition, self._interval(start, end))
 
     def noise_cov(self, start: Moment, end: Moment) -> AbstractMatrix:
         """Q between two steps of one feature."""
-        return self._adapt(self.kernel.noise_cov(self._interval(start, end)))
+        return self._read(self.kernel.noise_cov, self._interval(start, end))
 
     def carry(self, A: AbstractMatrix, state: AbstractMatrix, end: Moment) -> AbstractMatrix:
-        """A times `state`, or zero where `end` opens a feature; backwards A is transposed."""
+        """A times `state`, or zero where `end` opens a feature."""
         moved = A @ state
         return select(end.first, self._zeros(moved.shape[1]), moved)
 
@@ -149,6 +151,13 @@ class StepModel(eqx.Module):
 
     def _zeros(self, columns: int) -> AbstractMatrix:
         return self._adapt(zeros(self.state_dim, columns)).filled(self.dtype)
+
+    def _read(
+        self, function: Callable[..., AbstractMatrix], when: Instant | Interval
+    ) -> AbstractMatrix:
+        """A matrix of the kernel, with all digits on accelerators, too."""
+        with jax.default_matmul_precision("highest"):
+            return self._adapt(function(when))
 
     def _adapt(self, small: AbstractMatrix) -> AbstractMatrix:
         return adapt(small, self.state_dim, self.dtype)

@@ -104,3 +104,27 @@ def test_a_gpu_takes_few_sequential_steps():
         chain, sites
     )
     assert sum(scan_lengths(traced.jaxpr)) < 3 * layout.steps + 7 * layout.rows**0.5
+
+
+def products(jaxpr):
+    """Every product of arrays."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from products(inner)
+
+
+@pytest.mark.parametrize("row_length", [2, 1_000], ids=["groups", "whole"])
+def test_products_keep_all_digits_on_accelerators(row_length):
+    """These multiply float32 with fewer digits unless told otherwise."""
+    data, _, sites = make(row_length)
+    equation = kernels.StochasticDifferentialEquation(
+        np.array([[0.0, 1.0], [-1.0, -0.6]]), [[0.0], [1.0]], [[0.8]], [1.0, 0.0]
+    )
+    large = kernels.Periodic(0.9, 1.2, 2.7, order=4) + kernels.Constant(0.1)
+    for kernel in (equation, large):
+        traced = jax.make_jaxpr(lambda sites, kernel=kernel: smooth(kernel, data, sites)[:2])(sites)
+        found = {str(each.params["precision"]) for each in products(traced.jaxpr)}
+        assert found
+        assert all(text.count("HIGHEST") == 2 for text in found)

@@ -10,7 +10,7 @@ import pytest
 
 from jaxkick import Dataset, kernels
 from jaxkick._parameters import resolve
-from jaxkick._smallmat import MAX_UNROLLED
+from jaxkick._smallmat import MAX_UNROLLED, column, matrix
 from jaxkick.kernels.time import Epoch, Instant, Interval
 from jaxkick.statespace.filter import filter_chain
 from jaxkick.statespace.smoother import smooth_chain
@@ -230,3 +230,41 @@ def test_filter_predicts_from_the_past_alone(row_length):
     np.testing.assert_allclose(mu, truth.predicted_mean @ [1.0, 1.0, 0.0], atol=1e-12)
     states = np.stack([np.ravel(row[0])[positions] for row in filtered.state.m.rows], axis=1)
     np.testing.assert_allclose(states, truth.filtered_mean, atol=1e-12)
+
+
+class Fading(kernels.AbstractKernel):
+    """One number for every feature, seen through exp(−age): between features it means nothing."""
+
+    @property
+    def state_dim(self):
+        return 1
+
+    def measurement(self):
+        return column([1.0])
+
+    def state_cov(self, instant):
+        return matrix([[jnp.exp(-2.0 * instant.age)]])
+
+    def transition(self, interval):
+        return matrix([[jnp.exp(interval.start.age - interval.end.age)]])
+
+    def noise_cov(self, interval):
+        return matrix([[None]])
+
+    def covariance(self, t, u):
+        return jnp.exp(-t.age - u.age)
+
+
+@pytest.mark.parametrize("row_length", [1, 2, 100], ids=["groups", "linked", "packed"])
+def test_transitions_between_features_are_never_used(row_length):
+    """From the old age of one feature to the birth of the next this one is infinite."""
+    times, names = np.array([0.0, 400.0, 800.0] * 4), np.repeat(list("abcd"), 3)
+    data = Dataset.from_mappings(times, [{n: 1.0} for n in names], 0.0, row_length=row_length)
+    places = np.concatenate([data.entries(name).positions for name in "abcd"])
+    flat = np.zeros((2, data.chains[0].gap.size))
+    flat[:, places] = [[1.0], [2.0]]
+    sites = Site(*jnp.asarray(flat.reshape(2, *data.chains[0].gap.shape)))
+    found = _smooth(step_model(Fading(), data), data.chains[0], sites)
+    # The first entry has a variance of one and no other that tells of it; the others are zero.
+    np.testing.assert_allclose(np.ravel(found.mean)[places], [0.0] * 12, atol=1e-100)
+    np.testing.assert_allclose(np.ravel(found.variance)[places], [1.0, 0.0, 0.0] * 4, atol=1e-100)
