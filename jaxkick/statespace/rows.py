@@ -8,7 +8,7 @@ is walked through.
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 _MANY_ROWS = 8
 
 
-class Link(NamedTuple):
+class Link(NamedTuple, Generic[State, Row]):
     """How rows pass something on.
 
     Attributes:
@@ -44,7 +44,7 @@ class Link(NamedTuple):
 
 
 def incoming_states(
-    link: Link,
+    link: Link[State, Row],
     start: State,
     rows: Row,
     chain: Chain,
