@@ -1,4 +1,4 @@
-"""Is every file of the package in the wheel, and nothing else?
+"""Check that the wheel holds every file of the package and nothing else.
 
 python .ci/check_wheel.py dist/*.whl
 """
@@ -16,11 +16,11 @@ wanted = {
 }
 held = {name for name in zipfile.ZipFile(sys.argv[1]).namelist() if ".dist-info/" not in name}
 if wanted != held:
-    sys.exit(f"not in the wheel: {sorted(wanted - held)}; too much: {sorted(held - wanted)}")
+    sys.exit(f"missing in the wheel: {sorted(wanted - held)}; unexpected: {sorted(held - wanted)}")
 for name in (
     "jaxkick/py.typed",
-    "jaxkick/data/bundesliga.csv.gz",
+    "jaxkick/datasets/bundesliga.csv.gz",
     "jaxkick/report/assets/page.html",
 ):
     if name not in held:
-        sys.exit(f"the package has no {name}")
+        sys.exit(f"missing in the wheel: {name}")

@@ -1,4 +1,4 @@
-"""Print the lowest versions that jaxkick says it works with, as constraints for pip.
+"""Print the lowest supported versions of the dependencies, as constraints for pip.
 
 python .ci/lowest.py > constraints.txt
 pip install --constraint constraints.txt ".[cli,plot,report]"

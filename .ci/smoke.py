@@ -1,8 +1,8 @@
-"""Does an installed jaxkick work? Fit, learn, predict, update, save, draw and report.
+"""Test an installed jaxkick: fit, learn, predict, update, save, plot and report.
 
     python .ci/smoke.py
 
-Run it outside the repository's folder, so that the installed package is the one that is tried.
+Run it outside the repository, so that it imports the installed package.
 """
 
 import tempfile

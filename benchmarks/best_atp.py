@@ -1,4 +1,4 @@
-"""Tennis: players who drift, surfaces, and what is known of a player before he plays much."""
+"""Candidate models of tennis: dynamics, surfaces, and traits of players' pasts."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,13 +19,13 @@ WEIGHTS = {
     "habits": (0.228, 0.100, -0.028),
     "break": (-0.096, -0.075, -0.114),
 }
-"""Scores of the traits, learnt from the matches of 2001 to August 2009."""
+"""Effects of the traits, learnt from the matches of 2001 to August 2009."""
 _SPAN = 20_000
-"""More days than there are."""
+"""More than the number of days in the data."""
 
 
 def read(since: str, stop: str) -> pd.DataFrame:
-    """Matches, with the traits of the winner less those of the loser."""
+    """Read matches, with the traits of the winner minus those of the loser."""
     games = read_atp()
     days = pd.to_datetime(games.date).to_numpy("datetime64[D]").astype(np.int64)
     past = describe_past(np.stack(number_sides(games)), days, games.level.map(LEVELS.index))
@@ -38,7 +38,7 @@ def read(since: str, stop: str) -> pd.DataFrame:
 
 
 def describe_past(players: np.ndarray, days: np.ndarray, level: pd.Series) -> dict:
-    """Traits [traits, 2, matches] of both players, from days strictly before each match."""
+    """Compute traits [traits, 2, matches] of both players from the days before each match."""
     begin, key = players * _SPAN, players * _SPAN + days
     played = np.sort(key.ravel())
     place, debut = np.searchsorted(played, key), np.searchsorted(played, begin)
@@ -62,7 +62,7 @@ def make(
     surface: str | None = None,
     traits: tuple[str, ...] = (),
 ) -> Candidate:
-    """A model with some of the ideas."""
+    """Build a candidate model."""
     one, two = number_sides(games)
     plus = np.ones(len(games))
     terms = [Term("player", one, plus), Term("player", two, -plus)]
@@ -84,7 +84,7 @@ def make(
 
 
 def paper_model(games: pd.DataFrame) -> Candidate:
-    """The paper's model."""
+    """Return the paper's model."""
     return Candidate(as_pairs(games), atp_model())
 
 

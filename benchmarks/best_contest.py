@@ -1,4 +1,4 @@
-"""What the contests of `best_models.py` share: terms of a model, candidates, what they predict."""
+"""Shared parts of `best_models.py`: terms of a model, candidates and their predictions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from jaxkick import evaluation as ev
 
 
 class Term(NamedTuple):
-    """One feature of every match, and how much it counts: not at all where that is 0.
+    """One feature per match with its coefficient; the feature is left out where that is 0.
 
     Attributes:
-        group: features of one group share a kernel.
-        feature: the number of the feature within its group, for each match.
-        coefficient: how much it counts, for each match.
+        group: group of the feature; features of one group share a kernel.
+        feature: number of the feature within its group, for each match.
+        coefficient: coefficient of the feature, for each match.
     """
 
     group: str
@@ -26,7 +26,7 @@ class Term(NamedTuple):
 
 
 def assemble(dates: Any, terms: list[Term], outcome: np.ndarray) -> jk.Dataset:
-    """Matches in which all terms take part."""
+    """Build the data set of matches with these terms."""
     number = len(outcome)
     sizes: dict[str, int] = {}
     for term in terms:
@@ -45,52 +45,52 @@ def assemble(dates: Any, terms: list[Term], outcome: np.ndarray) -> jk.Dataset:
 
 
 def number_sides(games: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the two sides of each match."""
+    """Number the competitors; return those of the first and second sides."""
     numbers = pd.factorize(np.concatenate([games["first"], games["second"]]))[0]
     one, two = numbers.reshape(2, -1)
     return one, two
 
 
 class Reading(NamedTuple):
-    """What forecasts say of results, in the order of the matches.
+    """Predicted and actual results, in the order of the matches.
 
     Attributes:
-        probabilities: of all results of each match.
-        places: which of them happened.
-        blocks: the number of the block of each match.
+        probabilities: probabilities of the possible results of each match.
+        labels: index of the actual result.
+        blocks: number of the block of each match.
     """
 
     probabilities: np.ndarray
-    places: np.ndarray
+    labels: np.ndarray
     blocks: np.ndarray
 
     @property
     def log_losses(self) -> np.ndarray:
-        """One for each match."""
-        return ev.log_loss(self.probabilities, self.places)
+        """Log loss of each match."""
+        return ev.log_loss(self.probabilities, self.labels)
 
     @property
     def accuracy(self) -> float:
-        """How often the most probable result happened."""
-        return float(np.mean(ev.accuracy(self.probabilities, self.places)))
+        """Share of matches in which the most probable result happened."""
+        return float(np.mean(ev.accuracy(self.probabilities, self.labels)))
 
 
 def read_as_is(forecasts: ev.Forecasts) -> Reading:
-    """Where the levels of the forecasts are the results."""
+    """Return the forecasts of a model whose outcomes are the results."""
     order = np.argsort(forecasts.rows)
-    return Reading(forecasts.probabilities[order], forecasts.places[order], forecasts.blocks[order])
+    return Reading(forecasts.probabilities[order], forecasts.labels[order], forecasts.blocks[order])
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model with the data that it reads.
+    """A model with its data.
 
     Attributes:
         data: the matches.
-        model: its parameters are where learning starts.
-        method: how to approximate the posterior.
-        read: from forecasts of outcomes to those of results.
-        ties: whether a difference of points may be zero.
+        model: the model; learning starts at its parameters.
+        method: inference method; EP if `None`.
+        read: function from forecasts of outcomes to results.
+        ties: whether ties are possible, for differences of points.
     """
 
     data: jk.Dataset
@@ -100,9 +100,9 @@ class Candidate:
     ties: bool | None = None
 
     def predict(self, start: str, every: Any, learn: bool = True) -> Reading:
-        """Predict all from the start on, with parameters learnt from what was before."""
+        """Backtest from `start` on, with parameters learnt from earlier matches."""
         forecasts = ev.walk_forward(
-            ev.Refit(self.model, self.method, learning={"max_steps": 15, "tol": 0.5}),
+            ev.Refit(self.model, self.method, learn_options={"max_steps": 15, "tol": 0.5}),
             self.data,
             start,
             every=every,
@@ -115,18 +115,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Contest:
-    """One sport: its matches, the ideas that were tried, and the model that was chosen.
+    """One sport: its matches, candidate models, and the chosen one.
 
     Attributes:
-        read: the matches from one date on, and before another.
-        since: the first date of the matches to learn from.
-        validation: the first date that is predicted when ideas are compared.
-        test: the first date of the paper's protocol, before which ideas are compared.
-        blocks: how long blocks are when ideas are compared.
-        ideas: models by what they try.
-        chosen: the idea that won.
-        paper: the paper's model with the paper's parameters.
-        given: the column with probabilities of others that the first side wins, if any.
+        read: function that reads the matches from one date up to another.
+        since: first date of the matches to learn from.
+        validation: first date of the validation period, which ends at `test`.
+        test: first date of the test period, as in the paper.
+        blocks: length of blocks in the validation period.
+        ideas: candidate models by name.
+        chosen: name of the chosen candidate.
+        paper: the paper's model with its parameters.
+        given: column with published win probabilities of the first side, if any.
     """
 
     read: Callable[[str, str], pd.DataFrame]
@@ -141,5 +141,5 @@ class Contest:
 
 
 def month(times: np.ndarray) -> np.ndarray:
-    """Blocks of a month."""
+    """Return the month of each time."""
     return times.astype("datetime64[M]")

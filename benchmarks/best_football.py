@@ -1,4 +1,4 @@
-"""International football: results, differences of goals or goals, home advantage, friendlies."""
+"""Candidate models of international football: results, goal differences, or goals."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from jaxkick.kernels import Constant, Matern12, Matern32
 from jaxkick.likelihoods import OrdinalProbit, Poisson
 
 MOST = 4
-"""Differences of more goals count as this many."""
+"""Larger goal differences are clipped to this value."""
 CONFEDERATIONS = {
     "UEFA Euro": 0,
     "UEFA Nations League": 0,
@@ -39,7 +39,7 @@ OTHERS = 6
 
 
 def read(since: str, stop: str) -> pd.DataFrame:
-    """Matches with what is known of both teams from earlier days."""
+    """Read matches, with traits of both teams from earlier days."""
     games = read_football()
     one, two = number_sides(games)
     days = pd.to_datetime(games.date).to_numpy("datetime64[D]").astype(np.int64) + 100_000
@@ -53,7 +53,7 @@ def read(since: str, stop: str) -> pd.DataFrame:
 
 
 def confederations(games: pd.DataFrame, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Where each team takes part in the championship of a confederation."""
+    """Assign each team to the confederation whose championships it plays in."""
     tournament = games.tournament.str.replace(" qualification", "").map(CONFEDERATIONS)
     known = tournament.notna().to_numpy()
     number = tournament[known].astype(int)
@@ -75,7 +75,7 @@ def make(
     newcomer: bool = False,
     confederation: bool = False,
 ) -> Candidate:
-    """A model of results, or of differences of goals, with some of the ideas."""
+    """Build a candidate model of results or goal differences."""
     one, two = number_sides(games)
     plus, ground = np.ones(len(games)), games.home.to_numpy()
     terms = [Term("team", one, plus), Term("team", two, -plus)]
@@ -113,7 +113,7 @@ def make(
 
 
 def make_counts(games: pd.DataFrame, team: str = "paper", friendly: bool = False) -> Candidate:
-    """A model of goals: attack of the one less defence of the other, and a level of all."""
+    """Build a model of goals: attack minus the opponent's defence, plus a common level."""
     one, two = (np.repeat(side, 2) for side in number_sides(games))
     ground, quiet = (np.repeat(games[name].to_numpy(), 2) for name in ("home", "friendly"))
     of_first = np.tile([True, False], len(games))
@@ -140,24 +140,24 @@ def make_counts(games: pd.DataFrame, team: str = "paper", friendly: bool = False
 
 
 def read_differences(forecasts: ev.Forecasts) -> Reading:
-    """From differences of goals to loss, tie and win."""
+    """Convert forecasts of goal differences to loss, tie and win."""
     chances = forecasts.probabilities
     probabilities = [chances[:, :MOST].sum(1), chances[:, MOST], chances[:, MOST + 1 :].sum(1)]
-    places = 1 + np.sign(forecasts.places - MOST)
+    labels = 1 + np.sign(forecasts.labels - MOST)
     order = np.argsort(forecasts.rows)
-    return Reading(np.stack(probabilities, 1)[order], places[order], forecasts.blocks[order])
+    return Reading(np.stack(probabilities, 1)[order], labels[order], forecasts.blocks[order])
 
 
 def read_counts(forecasts: ev.Forecasts) -> Reading:
-    """From two goals to loss, tie and win, as if they were independent."""
+    """Convert forecasts of goals to loss, tie and win, assuming independence."""
     order = np.argsort(forecasts.rows)
     mean, variance, goals = (
         part[order].reshape(-1, 2)
         for part in (forecasts.mean, forecasts.variance, forecasts.outcome)
     )
     probabilities = signs_of_counts(mean, variance, 40).T
-    places = 1 + np.sign(goals[:, 0] - goals[:, 1]).astype(int)
-    return Reading(probabilities, places, forecasts.blocks[order][::2])
+    labels = 1 + np.sign(goals[:, 0] - goals[:, 1]).astype(int)
+    return Reading(probabilities, labels, forecasts.blocks[order][::2])
 
 
 TEAMS = {
@@ -189,9 +189,9 @@ IDEAS = {
 
 
 def paper_model(games: pd.DataFrame) -> Candidate:
-    """The paper's model with a home advantage."""
+    """Return the paper's model with a home advantage."""
     model = jk.Model(
-        {"default": Constant(0.895) + Matern12(0.220, 44.472), "advantage": Constant(1.0)},
+        {"skill": Constant(0.895) + Matern12(0.220, 44.472), "advantage": Constant(1.0)},
         OrdinalProbit(margin=0.407),
     )
     return Candidate(as_pairs(games, home=True), model)

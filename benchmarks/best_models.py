@@ -1,14 +1,15 @@
-"""Can we beat the paper's models, and FiveThirtyEight's own Elo, with jaxkick's own parts?
+"""Backtest models beyond the paper's against the paper's models and FiveThirtyEight's Elo.
 
     python benchmarks/best_models.py nba atp football     # the chosen models: an hour or two
     python benchmarks/best_models.py nba --every week     # coarser blocks: minutes
-    python benchmarks/best_models.py football --ideas     # compare the ideas that were tried
+    python benchmarks/best_models.py football --ideas     # compare the candidate models
 
-The paper's protocol: the last 30 % of the matches, each day predicted from all earlier days, with
-parameters learnt before the first of them. Models were chosen by `--ideas`, which predicts a
-stretch before that date, in coarse blocks. Every prediction is of who wins (or ties); differences
-of log loss have bootstrap intervals over days. Results are kept in best_models.json. In float32.
-Reads ../shared/data, or the folder in JAXKICK_DATA. Needs pandas (the `dev` extra).
+The paper's protocol: predict the last 30 % of the matches, each day from all earlier days, with
+parameters learnt before the first of them. The models were chosen with `--ideas`, which backtests
+candidates on a validation period before that date in coarser blocks. All predictions are of wins,
+ties and losses. Differences of log loss have bootstrap intervals over blocks. Results are kept in
+best_models.json. Uses float32. Reads the folder in JAXKICK_DATA, or ../shared/data. Needs
+pandas (the `dev` extra).
 """
 
 import argparse
@@ -44,7 +45,7 @@ def keep(sport: str, part: str, values: dict) -> None:
 
 
 def summarise(reading: Reading) -> dict[str, float]:
-    """Log loss and accuracy, to the digits that mean something."""
+    """Return rounded log loss and accuracy."""
     return {
         "log_loss": round(float(np.mean(reading.log_losses)), 5),
         "accuracy": round(reading.accuracy, 4),
@@ -52,7 +53,7 @@ def summarise(reading: Reading) -> dict[str, float]:
 
 
 def compare_ideas(sport: str, contest: Contest, only: list[str]) -> None:
-    """Predict a stretch of the training part with every idea."""
+    """Backtest every candidate on the validation period."""
     games = contest.read(contest.since, contest.test)
     for name, make in contest.ideas.items():
         if only and name not in only:
@@ -64,15 +65,15 @@ def compare_ideas(sport: str, contest: Contest, only: list[str]) -> None:
 
 
 def predict_test(sport: str, contest: Contest, every: Any) -> None:
-    """Predict the last 30 % with the chosen model, and compare it with its rivals."""
+    """Backtest the chosen model on the last 30 %, and compare it with its baselines."""
     games = contest.read(contest.since, END)
     ours = contest.ideas[contest.chosen](games).predict(contest.test, every)
-    found: dict[str, Any] = {"model": contest.chosen, "matches": len(ours.places)}
+    found: dict[str, Any] = {"model": contest.chosen, "matches": len(ours.labels)}
     found["ours"] = summarise(ours)
     keep(sport, f"test by {every}", found)
     print(sport, found, flush=True)
     for name, rival in predict_rivals(contest, games, ours, every):
-        difference = ev.estimate_mean(ours.log_losses - rival.log_losses, ours.blocks)
+        difference = ev.bootstrap_mean(ours.log_losses - rival.log_losses, ours.blocks)
         interval = [round(float(value), 5) for value in difference]
         found[name] = summarise(rival) | {"our log loss less this": interval}
         print(f"{sport} {name} {found[name]}", flush=True)
@@ -82,10 +83,10 @@ def predict_test(sport: str, contest: Contest, every: Any) -> None:
 def predict_rivals(
     contest: Contest, games: pd.DataFrame, ours: Reading, every: Any
 ) -> Iterator[tuple[str, Reading]]:
-    """What others say of the same matches."""
+    """Yield the baselines' predictions of the same matches."""
     if contest.given:
         win = games[contest.given].to_numpy()[games.date >= contest.test]
-        yield contest.given, Reading(np.stack([1.0 - win, win], axis=1), ours.places, ours.blocks)
+        yield contest.given, Reading(np.stack([1.0 - win, win], axis=1), ours.labels, ours.blocks)
     paper = contest.paper(contest.read("", END))
     yield "paper's model and parameters", paper.predict(contest.test, every, learn=False)
 
@@ -95,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sports", nargs="+", choices=CONTESTS)
     parser.add_argument("--every", choices=["day", "week"], default="day")
-    parser.add_argument("--ideas", nargs="*", help="compare ideas: all of them, or those named")
+    parser.add_argument("--ideas", nargs="*", help="compare candidates: all, or the named ones")
     options = parser.parse_args()
     for sport in options.sports:
         if options.ideas is not None:

@@ -1,4 +1,4 @@
-"""Basketball: points, home advantages, playoffs, tiredness, seasons."""
+"""Candidate models of basketball: points, home advantages, playoffs, rest, seasons."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ SEASONS = [year + 0.7 for year in range(1945, 2020)]
 
 
 def read(since: str, stop: str) -> pd.DataFrame:
-    """Games, and how long ago the two teams have played."""
+    """Read games, with the days of rest of both teams."""
     games = read_nba()
     days = pd.to_datetime(games.date).to_numpy("datetime64[D]").astype(np.int64)
     sides = pd.DataFrame(
@@ -26,7 +26,7 @@ def read(since: str, stop: str) -> pd.DataFrame:
         }
     )
     rest = sides.groupby("team").day.diff().fillna(99).to_numpy().reshape(-1, 2)
-    # Four days ago or less was the game before the last.
+    # The game before the last was at most three days ago.
     busy = sides.groupby("team").day.diff(2).fillna(99).to_numpy().reshape(-1, 2)
     games["tired"] = -np.diff((rest == 1) * 1.0)[:, 0]
     games["busy"] = -np.diff((busy <= 3) * 1.0)[:, 0]
@@ -42,7 +42,7 @@ def make(
     rest: tuple[str, ...] = ("tired",),
     power: float = 1.0,
 ) -> Candidate:
-    """A model of the difference of points, with some of the ideas."""
+    """Build a candidate model of the difference of points."""
     one, two = number_sides(games)
     plus, ground = np.ones(len(games)), games.home.to_numpy()
     terms = [
@@ -104,7 +104,7 @@ IDEAS = {
 
 
 def paper_model(games: pd.DataFrame) -> Candidate:
-    """The paper's model of who wins."""
+    """Return the paper's model of wins and losses."""
     return Candidate(as_pairs(games), nba_model())
 
 

@@ -1,10 +1,10 @@
-"""How long does a program of kickscore's interface take with 100,000 observations?
+"""Measure a program that uses kickscore's interface with 100,000 observations.
 
     python benchmarks/compat.py             # 100,000 matches of 1,000 players
     python benchmarks/compat.py --size 10000
 
-Adds a season of simulated matches one by one, fits them, and reads scores and predictions. Prints
-seconds, compilation included.
+Adds simulated matches one by one, fits them, and reads scores and predictions. Prints seconds,
+compilation included.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import jaxkick.compat.kickscore as ks
 
 
 def simulate(size: int, players: int, seed: int = 0) -> list[tuple[int, int, float]]:
-    """Winners, losers and times; skills are drawn once."""
+    """Simulate winners, losers and times with constant skills."""
     rng = np.random.default_rng(seed)
     skill = rng.normal(size=players)
     first = rng.integers(players, size=size)
@@ -28,7 +28,7 @@ def simulate(size: int, players: int, seed: int = 0) -> list[tuple[int, int, flo
 
 
 def main() -> None:
-    """Run the program and print its laps."""
+    """Run the program and print the time of each part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--players", type=int, default=1_000)

@@ -1,9 +1,9 @@
-"""How long does the first `infer` of a model wait for the compiler?
+"""Measure the compilation time of the first `infer` of a model.
 
     python benchmarks/compile_time.py
 
-Models with states of up to four dimensions, each with 2,000 and with 100,000 matches: the first
-call less the second. It should not depend on the number of matches.
+The time of the first call minus that of the second, for models with states of up to four
+dimensions, with 2,000 and with 100,000 matches.
 """
 
 import time
@@ -22,7 +22,7 @@ SIZES = (2_000, 100_000)
 
 
 def make_models() -> dict[str, tuple[jk.Model, jk.ReverseKL | None]]:
-    """Models and methods by name; no method stands for expectation propagation."""
+    """Return models and methods by name; `None` means expectation propagation."""
     slow, rough, smooth = Constant(0.3), Matern32(1.0, 2.0), Matern52(1.0, 2.0)
     return {
         "Constant + Matern12, probit": (jk.Model(slow + Matern12(1.0, 2.0), Probit()), None),
@@ -44,7 +44,7 @@ def make_models() -> dict[str, tuple[jk.Model, jk.ReverseKL | None]]:
 
 
 def make_matches(number: int) -> jk.Dataset:
-    """Matches of chance between few players."""
+    """Simulate random matches between few players."""
     rng = np.random.default_rng(0)
     first = rng.integers(0, PLAYERS, number)
     second = (first + rng.integers(1, PLAYERS, number)) % PLAYERS
@@ -57,7 +57,7 @@ def make_matches(number: int) -> jk.Dataset:
 
 
 def seconds(model: jk.Model, data: jk.Dataset, method: jk.ReverseKL | None) -> float:
-    """How long three steps take, and whatever has to be compiled for them."""
+    """Measure three iterations, compilation included."""
     start = time.perf_counter()
     posterior = jk.infer(model, data, method, max_steps=3, throw=False)
     jax.block_until_ready(posterior.sites)
@@ -65,7 +65,7 @@ def seconds(model: jk.Model, data: jk.Dataset, method: jk.ReverseKL | None) -> f
 
 
 def main() -> None:
-    """Print a row for every model."""
+    """Print one row for each model."""
     leagues = [make_matches(number) for number in SIZES]
     print("model | " + " | ".join(f"{number:,} matches" for number in SIZES))
     for name, (model, method) in make_models().items():

@@ -1,14 +1,14 @@
-"""Which Laguerre filters come closest to the squared-exponential kernel?
+"""Fit Laguerre filters to the squared-exponential kernel.
 
-Makes the table of jaxkick/kernels/squared_exponential.py, in some minutes:
+Prints the table in jaxkick/kernels/squared_exponential.py; takes minutes:
 
     python benchmarks/fit_squared_exponential.py
 
 A filter of `order` N has a rate λ and a vector h of unit length, and the covariance
 Σ_k a_k(λτ) Σ_j h_j h_{j+k}, where a_k are the entries of its transition matrix. The fit
-minimises the largest error against exp(−τ²/2) over λ and h, under the condition that the
-paths are as smooth as those of Matérn 5/2 (the impulse response starts with a zero value
-and slope): least squares from many starts, then a sequence of linear programmes.
+minimizes the largest error against exp(−τ²/2) over λ and h, subject to paths as smooth as those
+of Matérn 5/2 (the impulse response starts with zero value and slope): least squares from many
+starts, then a sequence of linear programs.
 """
 
 import math
@@ -22,7 +22,7 @@ TARGET = np.exp(-0.5 * LAGS**2)
 
 
 def transition_entries(x, order):
-    """a_0, …, a_{order−1}: exp(−x) (L_k(2x) − L_{k−1}(2x))."""
+    """Return a_0, …, a_{order−1}: exp(−x) (L_k(2x) − L_{k−1}(2x))."""
     entries, before, now = [np.exp(-x)], 0.0 * x, np.exp(-x)
     for k in range(1, order):
         entries.append(-2.0 * x / k * now)
@@ -31,7 +31,7 @@ def transition_entries(x, order):
 
 
 def covariance(rate, h, lags):
-    """The covariance of the filter's output."""
+    """Return the covariance of the filter's output."""
     products = [h[k:] @ h[: len(h) - k] for k in range(len(h))]
     return np.array(products) @ transition_entries(rate * lags, len(h))
 
@@ -45,24 +45,24 @@ class Fit:
         self.basis = null_space(np.array(smooth, float)) if smooth else np.eye(order)
 
     def unpack(self, point):
-        """λ and h."""
+        """Return λ and h."""
         h = self.basis @ point[1:]
         return np.exp(point[0]), h / np.linalg.norm(h)
 
     def pack(self, rate, h):
-        """The point of λ and h."""
+        """Return the point of λ and h."""
         return np.r_[np.log(rate), self.basis.T @ h]
 
     def error(self, point):
-        """The error at every lag."""
+        """Return the error at each lag."""
         return covariance(*self.unpack(point), LAGS) - TARGET
 
     def largest(self, point):
-        """The largest error."""
+        """Return the largest error."""
         return np.max(np.abs(self.error(point)))
 
     def least_squares(self, point):
-        """Least squares, then a higher power that is closer to the largest error."""
+        """Minimize squares, then a higher power, which is closer to the largest error."""
         point = least_squares(self.error, point, max_nfev=50).x
 
         def cubed(point):
@@ -71,7 +71,7 @@ class Fit:
         return least_squares(cubed, point, max_nfev=50).x
 
     def minimax(self, point, steps=60):
-        """Lower the largest error by linear programmes in a trust region."""
+        """Minimize the largest error by linear programs in a trust region."""
         radius, best = 0.1, self.largest(point)
         for _ in range(steps):
             error, shifts = self.error(point), 1e-6 * np.eye(len(point))
@@ -98,7 +98,7 @@ class Fit:
 
 
 def fit(order, neighbours, random):
-    """The best filters of one order, from the best of the order below and random starts."""
+    """Find the best filters of one order, from those of the order below and random starts."""
     problem, index = Fit(order), np.arange(order)
     signs, starts = (-1.0) ** index, []
     for rate in np.linspace(1.0, 6.0, 8):
@@ -125,7 +125,7 @@ def main():
         found = fit(order, neighbours, random)
         neighbours = [(rate, h) for _, rate, h in found]
         error, rate, h = found[0]
-        # Of a filter and its mirror image, which has the same covariance, take one.
+        # A filter and its mirror image have the same covariance: choose one.
         h = h if np.arange(order) @ h**2 <= np.arange(order)[::-1] @ h**2 else h[::-1]
         numbers = ", ".join(f"{value:.10g}" for value in np.sign(h[0]) * h)
         print(f"    {order}: ({rate:.10g}, ({numbers},)),  # {error:.1e}", flush=True)

@@ -1,16 +1,16 @@
-"""How long does it take to learn hyper-parameters from a poor start, compilation included?
+"""Measure how long `learn` takes from a poor start, compilation included.
 
-    python benchmarks/learning.py                      # NBA and football: some minutes
+    python benchmarks/learning.py                      # NBA and football: minutes
     python benchmarks/learning.py --cases nba          # one case, or several
     python benchmarks/learning.py --cases atp          # 625,848 matches: under 15 minutes
-    python benchmarks/learning.py --cases nba --kickscore   # measures kickscore's time as well
-    python benchmarks/learning.py --gradient           # a gradient in steps of inference, NBA
+    python benchmarks/learning.py --cases nba --kickscore   # also measure kickscore
+    python benchmarks/learning.py --gradient           # cost of a gradient and of inference, NBA
 
-Every case starts with all variances, lengthscales and margins at 1 (the noise of points at
-100), takes `jk.learn` as it comes, and runs in a process of its own. Beside the NBA stands
-what a random search of the paper's kind would cost: 1,000 configurations, each fitted by
-kickscore with the 32 iterations that it takes on these data. Reads ../shared/data, or the
-folder in JAXKICK_DATA. Needs pandas (the `dev` extra).
+Each case starts with all variances, lengthscales and margins at 1 (the noise variance of points at
+100), calls `jk.learn` with default arguments, and runs in its own process. For comparison, the NBA
+case prints the cost of a random search as in the paper: 1,000 configurations, each fitted by
+kickscore with the 32 iterations it needs on this data. Reads the folder in JAXKICK_DATA, or
+../shared/data. Needs pandas (the `dev` extra).
 """
 
 import argparse
@@ -26,17 +26,17 @@ import pandas as pd
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("JAXKICK_DATA", ROOT.parent / "shared" / "data"))
-# The evidence at the parameters of the paper's appendix, where there is one to compare with.
+# The log evidence at the parameters of the paper's appendix.
 PAPER = {"nba": -42807.18}
 CONFIGURATIONS, ITERATIONS = 1000, 32
-# Set-up with the first iteration and each further one, in seconds: a figure of record for two
-# cores; `--kickscore` measures it anew.
+# Set-up with the first iteration, and each further iteration, in seconds. Measured earlier on two
+# cores; `--kickscore` measures them again.
 KICKSCORE = {"first": 55.0, "step": 1.1}
 CASES = ("nba", "nba-home", "nba-points", "football", "atp")
 
 
 def read_case(case: str) -> tuple[dict, dict]:
-    """Columns of a table, and the arguments of the data set that read them."""
+    """Return the columns of a table, and the arguments of `Dataset.from_frame` for it."""
     if case == "atp":
         games = pd.read_csv(FOLDER / "tennis_atp_matches.csv.gz")
         games = games[games.winner_id != games.loser_id]
@@ -62,7 +62,7 @@ def read_case(case: str) -> tuple[dict, dict]:
 
 
 def poor_start(case: str):
-    """A model whose every number is far off."""
+    """Return a model with all parameters far from their optimum."""
     import jaxkick as jk
 
     matern = jk.kernels.Matern32 if case == "atp" else jk.kernels.Matern12
@@ -70,7 +70,7 @@ def poor_start(case: str):
     def kernel():
         return jk.kernels.Constant(1.0) + matern(1.0, lengthscale=1.0)
 
-    both = {"default": kernel(), "advantage": kernel()}
+    both = {"skill": kernel(), "advantage": kernel()}
     likelihood = {
         "football": jk.likelihoods.OrdinalProbit(margin=1.0),
         "nba-points": jk.likelihoods.Gaussian(100.0),
@@ -79,7 +79,7 @@ def poor_start(case: str):
 
 
 def run_case(case: str) -> dict:
-    """Learn, from the table in memory to the learnt model."""
+    """Measure learning, from the table in memory to the learnt model."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -104,7 +104,7 @@ def run_case(case: str) -> dict:
 
 
 def run_gradient() -> None:
-    """What the gradient of the evidence costs beside a step of inference, on the NBA data."""
+    """Compare the time of a gradient of the log evidence with that of inference, NBA data."""
     import equinox as eqx
     import jax
 
@@ -113,7 +113,7 @@ def run_gradient() -> None:
 
     import jaxkick as jk
     from jaxkick.inference.evidence import log_evidence
-    from jaxkick.inference.loop import ACCELERATION, Settings
+    from jaxkick.inference.fixed_point import Settings
     from jaxkick.inference.problem import make_problem
     from jaxkick.inference.solve import fixed_point
 
@@ -124,13 +124,13 @@ def run_gradient() -> None:
     data = data.without_index()
 
     @eqx.filter_jit
-    def run(model, max_steps):
+    def run(model, data):
         problem = make_problem(model, data)
-        settings = Settings(jnp.zeros(()), max_steps, ACCELERATION)
+        settings = Settings(jnp.asarray(0.05), jnp.asarray(1000, jnp.int32))
         return fixed_point(problem, method, problem.no_sites(), settings, None)
 
     @eqx.filter_jit
-    def slope(model, end):
+    def slope(model, data, end):
         evidence = lambda model: log_evidence(make_problem(model, data), method, end)  # noqa: E731
         return eqx.filter_grad(evidence)(model)
 
@@ -142,17 +142,16 @@ def run_gradient() -> None:
             times.append(time.perf_counter() - start)
         return min(times)
 
-    steps = [jnp.asarray(count, jnp.int32) for count in (5, 15, 30)]
-    short, long = (best_of(run, model, count) for count in steps[:2])
-    step, gradient = (long - short) / 10, best_of(slope, model, run(model, steps[2]))
+    end = run(model, data)
+    inference, gradient = best_of(run, model, data), best_of(slope, model, data, end)
     print(
-        f"a step of inference {1e3 * step:.1f} ms, a gradient {1e3 * gradient:.1f} ms: "
-        f"{gradient / step:.2f} steps"
+        f"inference {1e3 * inference:.1f} ms in {int(end.steps)} iterations, "
+        f"gradient {1e3 * gradient:.1f} ms"
     )
 
 
 def report(case: str, found: dict) -> None:
-    """One row of the table, and the parameters below it."""
+    """Print one row of the table, and the parameters below it."""
     paper = f"{PAPER[case]:12.2f}" if case in PAPER else " " * 12
     ended = "" if found["converged"] else " (not converged)"
     print(
@@ -164,7 +163,7 @@ def report(case: str, found: dict) -> None:
 
 
 def report_random_search(measure: bool) -> None:
-    """What the paper's way to choose parameters would cost on the NBA data."""
+    """Print the cost of a random search on the NBA data."""
     times = KICKSCORE
     if measure:
         from inference import in_a_process
@@ -174,7 +173,7 @@ def report_random_search(measure: bool) -> None:
     print(
         f"            random search of {CONFIGURATIONS:,} configurations with kickscore: "
         f"{each:.0f} s each, {CONFIGURATIONS * each / 3600:.0f} hours in all"
-        + ("" if measure else " (as measured before; --kickscore measures anew)"),
+        + ("" if measure else " (from an earlier measurement; --kickscore measures it again)"),
         flush=True,
     )
 
@@ -183,9 +182,9 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES[:-1])
-    parser.add_argument("--kickscore", action="store_true", help="measure kickscore's time")
+    parser.add_argument("--kickscore", action="store_true", help="also measure kickscore")
     parser.add_argument("--one", choices=CASES, help=argparse.SUPPRESS)
-    parser.add_argument("--gradient", action="store_true", help="the cost of a gradient, NBA")
+    parser.add_argument("--gradient", action="store_true", help="measure a gradient, NBA")
     options = parser.parse_args()
     if options.gradient:
         run_gradient()

@@ -1,4 +1,4 @@
-"""The cases of `paper_tables.py`: models, parameters and results of the paper."""
+"""Cases of `paper_tables.py`: models, parameters and results of the paper."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,23 +21,23 @@ Found = list[float | None]
 
 @dataclass(frozen=True)
 class Setting:
-    """How much to run."""
+    """Amount of data to use."""
 
     quick: bool
 
     def games(self, name: str) -> pd.DataFrame:
-        """The matches; with `quick` the last tenth of them."""
+        """Read the matches; only the last tenth if `quick`."""
         games = READERS[name]()
         return games.tail(len(games) // 10).reset_index(drop=True) if self.quick else games
 
     def start(self, data: jk.Dataset) -> Any:
-        """The time of the first match to predict."""
+        """Return the time of the first match to predict."""
         return ev.split_time(data, 0.9 if self.quick else 0.7)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One number or two of a table: its name, what the paper says, and how we get it."""
+    """One row of a table: its name, the paper's numbers, and the function that computes ours."""
 
     name: str
     paper: Found
@@ -46,7 +46,7 @@ class Case:
 
 @cache
 def dataset(setting: Setting, name: str, points: bool, home: bool) -> jk.Dataset:
-    """The data of a case; kept, so that one table is read once."""
+    """Read the data of a case; cached, because several cases use the same data."""
     return as_pairs(setting.games(name), points, home)
 
 
@@ -60,28 +60,28 @@ def predict(
     home: bool = False,
     method: Any = None,
 ) -> Found:
-    """Log loss and accuracy of a model or baseline."""
+    """Backtest a model or baseline; return log loss and accuracy."""
     data = dataset(setting, name, points, home)
     forecaster = ev.Refit(model, method) if isinstance(model, jk.Model) else model
     forecasts = ev.walk_forward(
         forecaster, data, setting.start(data), relearn="start" if learnt else None
     )
-    return mean_losses(forecasts.probabilities, forecasts.places)
+    return mean_losses(forecasts.probabilities, forecasts.labels)
 
 
-def mean_losses(probabilities: np.ndarray, places: np.ndarray) -> Found:
-    """Mean log loss and accuracy."""
+def mean_losses(probabilities: np.ndarray, labels: np.ndarray) -> Found:
+    """Return mean log loss and accuracy."""
     return [
-        float(np.mean(ev.log_loss(probabilities, places))),
-        float(np.mean(ev.accuracy(probabilities, places))),
+        float(np.mean(ev.log_loss(probabilities, labels))),
+        float(np.mean(ev.accuracy(probabilities, labels))),
     ]
 
 
 def predict_counts(name: str, model: jk.Model, setting: Setting, *, learnt: bool = False) -> Found:
-    """The same for counts: who has more points follows from two independent counts."""
+    """Backtest a model of counts; the result follows from two independent counts."""
     games = setting.games(name)
     data = as_counts(games)
-    # Reverse KL has the Poisson expectations in closed form.
+    # Under reverse KL, Poisson expectations have a closed form.
     forecasts = ev.walk_forward(
         ev.Refit(model, jk.ReverseKL(damping=0.2)),
         data,
@@ -98,7 +98,7 @@ def predict_counts(name: str, model: jk.Model, setting: Setting, *, learnt: bool
 
 
 def signs_of_counts(mean: np.ndarray, variance: np.ndarray, most: int) -> np.ndarray:
-    """P(first < second), P(equal) and P(first > second) of Poisson counts with normal scores."""
+    """Return P(first < second), P(equal) and P(first > second) of Poisson counts."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(32)
     counts = np.arange(most)
     found = []
@@ -116,12 +116,12 @@ def signs_of_counts(mean: np.ndarray, variance: np.ndarray, most: int) -> np.nda
 
 
 def dynamic(constant: float, variance: float, lengthscale: float) -> jk.kernels.AbstractKernel:
-    """Constant + Matérn 1/2, the kernel of most models of the paper."""
+    """Return Constant + Matérn 1/2, the kernel of most models of the paper."""
     return Constant(constant) + Matern12(variance, lengthscale)
 
 
 def twice(name: str, paper: Found, run: Callable, *arguments: Any, **options: Any) -> list[Case]:
-    """A case with the paper's parameters, and one with those that we learn."""
+    """Return a case with the paper's parameters, and one with learnt parameters."""
     return [
         Case(f"{name}", paper, partial(_late, run, arguments, options)),
         Case(f"{name}, learnt", paper, partial(_late, run, arguments, {**options, "learnt": True})),
@@ -133,22 +133,22 @@ def _late(run: Callable, arguments: tuple, options: dict, setting: Setting) -> F
 
 
 def nba_model() -> jk.Model:
-    """The paper's model of basketball."""
+    """Return the paper's model of basketball."""
     return jk.Model(dynamic(0.003, 0.152, 3.324), Probit())
 
 
 def atp_model() -> jk.Model:
-    """The paper's model of tennis, from each player's first match on."""
+    """Return the paper's model of tennis, which starts at each player's first match."""
     return jk.Model(Affine(0.366, 0.001) + Wiener(0.147), Probit())
 
 
 def football_model() -> jk.Model:
-    """The paper's model of football."""
+    """Return the paper's model of football."""
     return jk.Model(dynamic(0.750, 0.248, 69.985), OrdinalProbit(margin=0.386))
 
 
 def baselines(name: str, random: ev.Random, paper: Found, rows: dict) -> list[Case]:
-    """Cases of the paper's baselines, and of smoothed TrueSkill, which it does not have."""
+    """Return cases of the paper's baselines, and of TrueSkill Through Time."""
     cases = [Case(f"{name} random", paper, partial(_late, predict, (name, random), {}))]
     for label, (values, model) in rows.items():
         cases += twice(f"{name} {label}", values, predict, name, model)
@@ -159,7 +159,7 @@ def baselines(name: str, random: ev.Random, paper: Found, rows: dict) -> list[Ca
 
 
 def predperf() -> list[Case]:
-    """Table "predperf": time dynamics."""
+    """Return the cases of table "predperf": time dynamics."""
     nba = {
         "constant": ([0.692, 0.536], ev.constant_scores(variance=0.060)),
         "elo": ([0.634, 0.644], ev.Elo(0.095)),
@@ -187,7 +187,7 @@ def predperf() -> list[Case]:
 
 
 def lklperf() -> list[Case]:
-    """Table "lklperf": likelihoods."""
+    """Return the cases of table "lklperf": likelihoods."""
     margin = OrdinalLogit(margin=0.646)
     rows = [
         ("nba gaussian", 0.627, (0.059, 17.667, 3.310), Gaussian(143.451)),
@@ -207,14 +207,14 @@ def lklperf() -> list[Case]:
 
 
 def homeadv() -> list[Case]:
-    """Table "homeadv"; the paper does not tell the variance of the advantage."""
-    kernels = {"default": dynamic(0.895, 0.220, 44.472), "advantage": Constant(1.0)}
+    """Return the cases of table "homeadv"; the paper does not give the advantage's variance."""
+    kernels = {"skill": dynamic(0.895, 0.220, 44.472), "advantage": Constant(1.0)}
     model = jk.Model(kernels, OrdinalProbit(margin=0.407))
     return twice("football", [0.900, 0.579], predict, "football", model, home=True)
 
 
 def intransitivity() -> list[Case]:
-    """Figure "starcraft"; the second number of ours is the deviation between splits."""
+    """Return the cases of figure "starcraft": mean and standard deviation over splits."""
     cases = []
     for name, paper in {"wol": 0.515, "hots": 0.478}.items():
         cases += twice(f"{name} ours", [paper, None], starcraft, name, "ours")
@@ -226,7 +226,7 @@ def intransitivity() -> list[Case]:
 
 
 def meanfield() -> list[Case]:
-    """Factorised and exact inference."""
+    """Return cases of factorized and exact inference."""
     paper = [0.634, 0.664]
     return [
         *twice("nba 2000-2005 factorised", paper, mean_field, False),
@@ -235,7 +235,7 @@ def meanfield() -> list[Case]:
 
 
 def reversekl() -> list[Case]:
-    """The models of "predperf" by reverse KL; the paper has the same numbers for both."""
+    """Return the models of "predperf" with reverse KL; the paper's numbers equal those of EP."""
     rows = [
         ("nba", nba_model(), [0.630, 0.645]),
         ("football", football_model(), [0.926, 0.558]),
@@ -249,7 +249,7 @@ def reversekl() -> list[Case]:
 
 
 def speed() -> list[Case]:
-    """Figure "scalability": the paper's 5 seconds are with 16 threads."""
+    """Return the cases of figure "scalability"; the paper's 5 seconds use 16 threads."""
     return [
         Case(f"seconds a step, {matches:,} matches", [paper], partial(scalability, matches))
         for matches, paper in {100_000: None, 1_000_000: None, 7_169_202: 5.0}.items()
@@ -265,4 +265,4 @@ TABLES = {
     "reversekl": reversekl,
     "scalability": speed,
 }
-"""What makes the cases of each table; parameters have the floating-point type of that time."""
+"""Functions that make the cases; called late, so that parameters have the configured dtype."""

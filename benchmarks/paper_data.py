@@ -1,4 +1,4 @@
-"""The tables of the paper's experiments, from ../shared/data or the folder in JAXKICK_DATA."""
+"""Data of the paper's experiments, from the folder in JAXKICK_DATA or ../shared/data."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ FOLDER = Path(
 
 
 def read_nba() -> pd.DataFrame:
-    """Columns date, first, second, points1, points2, difference, home and more."""
+    """Read columns date, first, second, points1, points2, difference, home and more."""
     games = pd.read_csv(FOLDER / "nba_games.csv.gz")
     games = games.rename(
         columns={"team1": "first", "team2": "second", "score1": "points1", "score2": "points2"}
@@ -25,7 +25,7 @@ def read_nba() -> pd.DataFrame:
 
 
 def read_football() -> pd.DataFrame:
-    """The same for international football."""
+    """Read the same columns for international football."""
     games = pd.read_csv(FOLDER / "football_international.csv.gz").dropna()
     games = games.rename(
         columns={
@@ -41,7 +41,7 @@ def read_football() -> pd.DataFrame:
 
 
 def read_atp() -> pd.DataFrame:
-    """Winners come first, so that the difference is one."""
+    """Read tennis matches; the winner is first, so the difference is one."""
     games = pd.read_csv(FOLDER / "tennis_atp_matches.csv.gz")
     games = games[games.winner_id != games.loser_id].reset_index(drop=True)
     games = games.rename(columns={"winner_id": "first", "loser_id": "second"})
@@ -53,7 +53,7 @@ READERS = {"nba": read_nba, "football": read_football, "atp": read_atp}
 
 
 def as_pairs(games: pd.DataFrame, points: bool = False, home: bool = False) -> jk.Dataset:
-    """Matches of two sides, with win and loss (and tie) or the difference of points."""
+    """Return matches of two sides with results, or with differences of points."""
     extra = {}
     if home:
         extra = {"covariates": {"home": games.home}, "groups": {"home": "advantage"}}
@@ -67,7 +67,7 @@ def as_pairs(games: pd.DataFrame, points: bool = False, home: bool = False) -> j
 
 
 def as_counts(games: pd.DataFrame) -> jk.Dataset:
-    """Two counts a match, one after the other: attack of the one less defence of the other."""
+    """Return two counts per match: the attack of one side minus the defence of the other."""
     codes = pd.factorize(np.concatenate([games["first"], games["second"]]))[0]
     first, second = codes.reshape(2, -1)
     features = np.stack([2 * first, 2 * second + 1, 2 * second, 2 * first + 1], axis=1)

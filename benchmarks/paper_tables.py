@@ -1,16 +1,15 @@
-"""Do we get the results of the paper, on the same data and by the same protocol?
+"""Reproduce the tables of the paper with its protocol.
 
     python benchmarks/paper_tables.py --quick                # every table on a tenth of the data
     python benchmarks/paper_tables.py --tables predperf      # one table, or several
     python benchmarks/paper_tables.py                        # everything: hours
 
-The last 30 % of the matches in the order of time are predicted, each day from all earlier
-days. Every model runs with the parameters of the paper's appendix and again with ours, learnt
-on the first 70 %. With `--quick` only the last tenth of the data is read, and a tenth of that
-predicted: this shows that everything runs, and its numbers are not the paper's. Paper and ours
-stand side by side; results are kept in a JSON file, and cases that it has are not run again.
-The football data is not that of the paper. Reads ../shared/data, or the folder in JAXKICK_DATA.
-Needs pandas (the `dev` extra).
+The protocol: predict the last 30 % of the matches, each day from all earlier days. Each model runs
+with the parameters of the paper's appendix, and with parameters learnt on the first 70 %. `--quick`
+uses the last tenth of the data and predicts a tenth of it; it checks that everything runs, and its
+numbers do not compare with the paper's. Results are kept in a JSON file; cases that are already in
+it are not run again. The football data differs from the paper's. Reads the folder in JAXKICK_DATA,
+or ../shared/data. Needs pandas (the `dev` extra).
 """
 
 import argparse
@@ -26,10 +25,10 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--cases", nargs="+", default=[""], help="only cases with one of these")
-    parser.add_argument("--quick", action="store_true", help="on a tenth of the data")
-    parser.add_argument("--output", type=Path, help="the JSON file to keep results in")
-    parser.add_argument("--float32", action="store_true", help="faster, the same to 4 digits")
+    parser.add_argument("--cases", nargs="+", default=[""], help="parts of names of cases")
+    parser.add_argument("--quick", action="store_true", help="use a tenth of the data")
+    parser.add_argument("--output", type=Path, help="JSON file of results")
+    parser.add_argument("--float32", action="store_true", help="faster; same to 4 digits")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", not options.float32)
     name = "paper_tables_quick.json" if options.quick else "paper_tables.json"
@@ -57,14 +56,14 @@ def main() -> None:
 
 
 def keep(path: Path, results: dict) -> None:
-    """Write the results, all or nothing."""
+    """Write the results atomically."""
     whole = path.with_suffix(".part")
     whole.write_text(json.dumps(results, indent=1) + "\n")
     whole.replace(path)
 
 
 def print_row(name: str, row: dict) -> None:
-    """One case: what the paper says, and what we get."""
+    """Print the paper's numbers and ours."""
 
     def shown(values: list, digits: int) -> str:
         return " ".join("-" if value is None else f"{value:.{digits}f}" for value in values)

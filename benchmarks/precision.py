@@ -1,12 +1,12 @@
-"""How far are fits in float32 from those in float64?
+"""Compare fits in float32 with fits in float64.
 
-    python benchmarks/precision.py                  # basketball and football
+    python benchmarks/precision.py                  # NBA and football
     python benchmarks/precision.py --data atp
 
-Scores are compared at every match of every competitor, in posterior standard deviations of
-the fit in float64, and the log-marginal likelihood by its relative difference. Wanted are
-1e-3 and 1e-5. `rounding` starts at the fixed point of float64, so that nothing but rounding
-is left; `from nothing` starts as a user does, and stops at a distance of `--tol`.
+Differences of scores at all matches are given in posterior standard deviations of the float64 fit,
+differences of the log evidence relative to its value. The targets are 1e-3 and 1e-5. `warm start`
+starts at the fixed point of float64, so only rounding errors remain. `cold start` starts without
+sites, as a user does, and stops at a distance of `--tol`.
 """
 
 import argparse
@@ -22,16 +22,16 @@ DATA = ("nba", "football", "atp")
 
 
 def model_of(name: str) -> jk.Model:
-    """A model that suits the data, with parameters near those that it learns."""
+    """Return a model with parameters close to the learnt ones."""
     if name == "nba":
         kernel = {
-            "default": kernels.Constant(0.03) + kernels.Matern32(0.14, 1.75),
+            "skill": kernels.Constant(0.03) + kernels.Matern32(0.14, 1.75),
             "advantage": kernels.Constant(0.1) + kernels.Matern32(0.05, 10.0),
         }
         return jk.Model(kernel, likelihoods.Probit())
     if name == "football":
         kernel = {
-            "default": kernels.Constant(0.3) + kernels.Matern12(0.4, 10.0),
+            "skill": kernels.Constant(0.3) + kernels.Matern12(0.4, 10.0),
             "advantage": kernels.Constant(0.1),
         }
         return jk.Model(kernel, likelihoods.OrdinalProbit(margin=0.35))
@@ -39,7 +39,7 @@ def model_of(name: str) -> jk.Model:
 
 
 def compare(label: str, single: jk.Posterior, double: jk.Posterior) -> None:
-    """Print how far apart two fits are."""
+    """Print the differences between two fits."""
     off = np.concatenate(
         [
             (np.abs(np.asarray(one.mean) - other.mean) / np.sqrt(other.variance)).ravel()
@@ -50,10 +50,10 @@ def compare(label: str, single: jk.Posterior, double: jk.Posterior) -> None:
     evidence = float(double.log_marginal_likelihood)
     relative = abs(float(single.log_marginal_likelihood) - evidence) / abs(evidence)
     print(
-        f"  {label:12s} {'converged' if single.converged else 'did not':9s} "
+        f"  {label:12s} {'converged' if single.converged else 'not converged':13s} "
         f"{int(single.steps):4d} steps  "
-        f"scores {off.max():.1e} at most, {np.sqrt(np.mean(off**2)):.1e} on average  "
-        f"evidence {relative:.1e}",
+        f"scores: largest {off.max():.1e}, root mean square {np.sqrt(np.mean(off**2)):.1e}  "
+        f"log evidence {relative:.1e}",
         flush=True,
     )
 
@@ -71,8 +71,8 @@ def main() -> None:
         print(f"{name}: {data.num_observations:,} matches, {int(double.steps)} steps in float64")
         single = jax.tree.map(_in_single, data)
         fit = {"tol": options.tol, "max_steps": 200, "throw": False}
-        compare("rounding", jk.infer(model, single, start=double, **fit), double)
-        compare("from nothing", jk.infer(model, single, **fit), double)
+        compare("warm start", jk.infer(model, single, start=double, **fit), double)
+        compare("cold start", jk.infer(model, single, **fit), double)
 
 
 def _in_single(leaf: jax.Array) -> jax.Array:

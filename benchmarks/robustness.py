@@ -1,18 +1,17 @@
-"""How many unpleasant inputs are tried, and what goes wrong?
+"""Try many difficult leagues and corrupted files, and count faults.
 
-    python benchmarks/robustness.py              # 200 leagues of every setting, 500 of each file
+    python benchmarks/robustness.py              # 200 leagues per setting, 500 files per kind
     python benchmarks/robustness.py --leagues 5000 --files 50000
 
-Leagues: of every setting of `tests/robustness/leagues.py`, with up to three unpleasant kinds
-together and parameters moved by up to some factors of e. What must hold: finite numbers,
-variances that are positive and never above the prior's, proper probabilities, an end that
-holds when inference starts again from it, a weight of zero that is as good as no match, and
-scores that mirror when sides are swapped. Where a fit does not converge and says so, that is
-counted apart.
+Leagues: each setting of `tests/robustness/leagues.py`, with up to three kinds of difficulty at once
+and perturbed parameters. Checks: all numbers are finite; variances are positive and at most the
+prior's; probabilities are proper; a warm start from the result stays there; a weight of zero equals
+removing the match; swapping the sides mirrors the scores. Fits that report that they did not
+converge are counted separately.
 
-Files: models, posteriors and streams with bytes, descriptions or arrays changed by chance, and
-tables in CSV and Parquet with other bytes. What must hold: an object or a table, or an error in
-words.
+Files: models, posteriors and streams with random changes of bytes, descriptions or arrays, and
+tables in CSV and Parquet with changed bytes. Reading must return an object or a table, or raise an
+error with a clear message.
 """
 
 import argparse
@@ -42,7 +41,7 @@ from tests.robustness.leagues import KINDS, SETTINGS, League, examine  # noqa: E
 
 
 def try_leagues(count: int, begin: int) -> Counter:
-    """Fit leagues of every setting and count faults."""
+    """Fit leagues of each setting and count faults."""
     found = Counter()
     for name, setting in SETTINGS.items():
         wrong = unfinished = 0
@@ -56,15 +55,14 @@ def try_leagues(count: int, begin: int) -> Counter:
             for fault in verdict.faults:
                 found[f"{name}, {' and '.join(sorted(league.kinds)) or 'plain'}: {fault}"] += 1
         print(
-            f"{name:14s} {count:7,} leagues, {wrong:5,} with a fault, {unfinished:,} where "
-            "inference says that it took all of its steps",
+            f"{name:14s} {count:7,} leagues, {wrong:5,} with a fault, {unfinished:,} not converged",
             flush=True,
         )
     return found
 
 
 def try_files(count: int) -> Counter:
-    """Read spoilt files and count ends that are not as they should be."""
+    """Read corrupted files and count faults."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found = Counter()
@@ -87,11 +85,11 @@ def _spoil_one(
 
 
 def main() -> None:
-    """Try inputs and count faults."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--leagues", type=int, default=200, help="leagues of every setting")
-    parser.add_argument("--begin", type=int, default=0, help="the seed of the first league")
-    parser.add_argument("--files", type=int, default=500, help="spoilt files of every kind")
+    parser.add_argument("--leagues", type=int, default=200, help="leagues per setting")
+    parser.add_argument("--begin", type=int, default=0, help="seed of the first league")
+    parser.add_argument("--files", type=int, default=500, help="corrupted files per kind")
     options = parser.parse_args()
     found = try_files(options.files) + try_leagues(options.leagues, options.begin)
     tried = options.files * (3 + len(good_tables())) + options.leagues * len(SETTINGS)

@@ -1,12 +1,12 @@
-"""How does the cost of an iteration grow with the number of games, cores and bits?
+"""Measure time to convergence against the number of games, cores and bits.
 
-    python benchmarks/scale.py            # 10⁴ to 7.17 × 10⁶ games: half an hour
+    python benchmarks/scale.py            # 10⁴ to 7.17 × 10⁶ games: half an hour or more
     python benchmarks/scale.py --quick    # up to 10⁵ games: two minutes
 
-A synthetic league in the likeness of the chess data of the paper (its figure on
-scalability): 343,668 players with heavy-tailed activity, 7,169,202 games over five
-centuries, wins and ties. The paper reports slightly over 5 s an iteration with 16 threads of a
-server, in Go. Every case runs in a process of its own.
+A simulated league of the size of the paper's chess data (its figure on scalability): 343,668
+players with heavy-tailed activity, and 7,169,202 games over five centuries with wins and ties. The
+paper reports slightly over 5 s per iteration for a Go program with 16 threads on a server. Each
+case runs in its own process.
 """
 
 import argparse
@@ -24,10 +24,10 @@ SIZES = (10_000, 100_000, 1_000_000, GAMES)
 
 
 def make_league(games: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Players, dates and outcomes of a league; its number of players grows with its games."""
+    """Simulate a league; the number of players is proportional to the number of games."""
     rng = np.random.default_rng(seed)
     players = max(20, round(PLAYERS * games / GAMES))
-    # A few players have thousands of games, most have a handful, as in the chess data.
+    # As in the chess data, few players have thousands of games and most have a handful.
     activity = np.cumsum((rng.permutation(players) + 10.0) ** -0.8)
     activity /= activity[-1]
     birth = 2017.0 - 540.0 * rng.beta(0.6, 12.0, players)
@@ -43,14 +43,14 @@ def make_league(games: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def peak_bytes() -> int:
-    """The largest resident size of this process so far."""
+    """Return the peak resident size of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> dict:
-    """Encode a league and time the steps of inference."""
+    """Measure encoding and inference of a league."""
     if devices == 1:
-        # One device would use the other cores for large arrays.
+        # Without this, one device would use all cores for large arrays.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import jax
 
@@ -64,7 +64,7 @@ def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> 
     }[kernel]
     players = jk.kernels.Constant(0.2) + dynamics
     model = jk.Model(
-        {"default": players, "advantage": jk.kernels.Constant(0.1)},
+        {"skill": players, "advantage": jk.kernels.Constant(0.1)},
         jk.likelihoods.OrdinalProbit(0.4),
     )
     table = make_league(games)
@@ -76,36 +76,37 @@ def run(games: int, devices: int, dtype: str, kernel: str, first_move: bool) -> 
     encoded = time.perf_counter() - start
     del table
 
-    def fit(steps: int) -> float:
+    def fit() -> tuple[float, int]:
         start = time.perf_counter()
-        posterior = jk.infer(model, data, tol=0.0, max_steps=steps, throw=False)
+        posterior = jk.infer(model, data)
         jax.block_until_ready(posterior.sites)
-        return time.perf_counter() - start
+        return time.perf_counter() - start, int(posterior.steps)
 
-    first = fit(2)
-    short, long = (min(fit(steps) for _ in range(2)) for steps in (2, 8))
-    step = (long - short) / 6
+    first, steps = fit()
+    seconds = min(fit()[0] for _ in range(2))
     return {
-        "games": games,
         "encode": encoded,
         "first": first,
-        "step": step,
-        "each": 1e9 * step / games,
+        "seconds": seconds,
+        "steps": steps,
         "peak": peak_bytes(),
     }
 
 
 def in_a_process(*case: object) -> dict:
-    """Run one case alone and read what it prints last."""
+    """Run one case in its own process and parse its last line."""
     command = [sys.executable, __file__, "--case", *map(str, case)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(output.splitlines()[-1])
 
 
 def compare(sizes: list[int]) -> None:
-    """Print a row for every case."""
+    """Print one row for each case."""
     cores = min(2, os.cpu_count() or 1)
-    print("games | kernel | first move | bits | cores | encode s | s a step | ns a game | B a game")
+    print(
+        "games | kernel | first move | bits | cores | encoding s | with compilation s | "
+        "to convergence s | iterations | µs per game | bytes per game"
+    )
     cases = [
         (kernel, first_move, dtype, devices)
         for kernel, first_move, dtype in (
@@ -121,7 +122,8 @@ def compare(sizes: list[int]) -> None:
             found = in_a_process(games, devices, dtype, kernel, int(first_move))
             print(
                 f"{games} | {kernel} | {first_move} | {dtype[-2:]} | {devices} | "
-                f"{found['encode']:.1f} | {found['step']:.4f} | {found['each']:.0f} | "
+                f"{found['encode']:.1f} | {found['first']:.1f} | {found['seconds']:.3f} | "
+                f"{found['steps']} | {1e6 * found['seconds'] / games:.2f} | "
                 f"{found['peak'] / games:.0f}",
                 flush=True,
             )
@@ -131,7 +133,7 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="up to 10⁵ games only")
-    parser.add_argument("--games", type=int, nargs="+", help="the numbers of games")
+    parser.add_argument("--games", type=int, nargs="+", help="numbers of games")
     parser.add_argument("--case", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:

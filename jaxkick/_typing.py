@@ -15,8 +15,9 @@ Letters, as in the state-space formulas: ``A`` transition, ``Q`` noise covarianc
 
 from typing import TypeAlias
 
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, Real
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "Scalar"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "Real", "Scalar", "Values"]
 
 Scalar: TypeAlias = Float[Array, ""]
+Values: TypeAlias = Float[Array, "..."]

@@ -1,15 +1,21 @@
-"""Settings for every test: 64-bit numbers, no silent promotion of types, quick compilation."""
+"""Settings of all tests: 64-bit numbers, strict promotion, checked types, quick compilation."""
 
 import gc
 import os
 from pathlib import Path
 
 import jaxlib
+import jaxtyping
 import pytest
 
-# Tests compile many programs and run each on a few numbers, so that optimising them costs
-# three times what it gains. A flag that a later XLA does not know would end the process.
-if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11):
+from tests import typechecking
+
+# Tests compile many programs and run each on a few numbers: without optimisation they take a
+# third of the time. An XLA that does not know a flag would end the process.
+# `JAXKICK_TEST_OPTIMIZED=1` compiles as users do.
+if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11) and not os.environ.get(
+    "JAXKICK_TEST_OPTIMIZED"
+):
     os.environ["XLA_FLAGS"] = " ".join(
         [
             os.environ.get("XLA_FLAGS", ""),
@@ -20,20 +26,35 @@ if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11):
 
 import jax
 
+jaxtyping.install_import_hook("jaxkick", f"{typechecking.__name__}.typechecked")
+
 jax.config.update("jax_enable_x64", True)
-# Devices for the tests of sharding; the others use the first.
+# Three devices for the tests of sharding; all other tests use the first.
 jax.config.update("jax_num_cpu_devices", 3)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
-# Every compiled program maps some pieces of memory, of which Linux allows a process 65,530.
-_MOST_MAPS = 20_000
+# Tracing allocates so many objects that Python's default thresholds spend a quarter of its time
+# in garbage collection.
+gc.set_threshold(200_000, 20, 100)
+
+# A compiled program maps several pieces of memory. Linux allows a process 65,530, and the tests
+# of one file need fewer than 20,000.
+_MOST_MAPS = 25_000
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _few_programs():
-    """Forgets compiled programs before there are too many for the system."""
+    """Drop compiled programs before the process has too many memory maps."""
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep the tests of a file in one process, which compiles their programs once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)

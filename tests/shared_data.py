@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxkick.datasets.sources import FOLDER_VARIABLE
+from jaxkick.datasets import FOLDER_VARIABLE
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxkick as jk
-from jaxkick._parameters import (
+from jaxkick.parameters import (
     AbstractParameter,
     Fixed,
     Ordered,
@@ -116,14 +116,14 @@ def test_texts():
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [1.0, -1.0]])
 def test_positive_refuses(value):
-    with pytest.raises(ValueError, match=r"a parameter of .* it must be above zero and finite\."):
+    with pytest.raises(ValueError, match=r"`value` is .*, but must be positive and finite\."):
         positive(value)
 
 
 def test_the_others_refuse():
-    with pytest.raises(ValueError, match=r"a parameter of nan .* it must be finite\."):
+    with pytest.raises(ValueError, match=r"`value` is nan, but must be finite\."):
         real(np.nan)
-    with pytest.raises(ValueError, match="must be above zero"):
+    with pytest.raises(ValueError, match="must be positive"):
         nonnegative(-1.0)
     for values in ([1.0, 1.0], [2.0, 1.0], [[1.0, 2.0]], [], [0.0, np.inf]):
         with pytest.raises(ValueError, match="strictly increasing sequence of finite numbers"):
@@ -138,26 +138,68 @@ def test_traced_values_pass():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: jk.kernels.Matern12(-1.0, 1.0), "`variance` of -1.0 is not possible"),
-        (lambda: jk.kernels.Matern12(1.0, "x"), "`lengthscale` of 'x' .* must be a number"),
-        (lambda: jk.kernels.Matern12(jk.Fixed(-1.0), 1.0), "`variance` of -1.0 .* not be below"),
-        (lambda: jk.kernels.Matern12(1.0, jk.Real(-2.0)), "`lengthscale` of -2.0 .* not be below"),
-        (lambda: jk.kernels.Wiener(jk.Tied("a", jk.Fixed(-1.0))), "`variance` of -1.0"),
-        (lambda: jk.kernels.Wiener(jk.Tied("a", -1.0)), "`variance` of -1.0"),
-        (lambda: jk.kernels.PiecewiseConstant(0.0, [1.0]), "`variance` of 0.0"),
-        (lambda: jk.kernels.Cosine(1.0, 1.0, -3.0), "`lengthscale` of -3.0"),
-        (lambda: jk.kernels.StochasticDifferentialEquation([[np.nan]], [1.0], 1.0, [1.0]), "`feed"),
-        (lambda: jk.likelihoods.Gaussian(jk.Fixed(-0.1)), "`variance` of -0.1"),
-        (lambda: jk.likelihoods.OrdinalProbit(margin=-1.0), "`margin` of -1.0"),
-        (lambda: jk.likelihoods.OrdinalLogit(cuts=jk.Fixed([2.0, 1.0])), "`cuts` of .* increasing"),
-        (lambda: jk.likelihoods.Skellam(np.inf), "`base_rate` of inf"),
-        (lambda: jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit(), "x"), "`mean` of 'x'"),
-        (lambda: jk.Fixed(np.nan), "a parameter of nan .* must be finite"),
+        (lambda: jk.kernels.Matern12(-1.0, 1.0), "`variance` is -1.0, but must be positive"),
+        (lambda: jk.kernels.Matern12(1.0, "x"), "`lengthscale` is 'x', but must be a number"),
+        (
+            lambda: jk.kernels.Matern12(jk.Fixed(-1.0), 1.0),
+            "`variance` is -1.0, but must not be negative",
+        ),
+        (
+            lambda: jk.kernels.Matern12(1.0, jk.Real(-2.0)),
+            "`lengthscale` is -2.0, but must not be negative",
+        ),
+        (lambda: jk.kernels.Wiener(jk.Tied("a", jk.Fixed(-1.0))), "`variance` is -1.0"),
+        (lambda: jk.kernels.Wiener(jk.Tied("a", -1.0)), "`variance` is -1.0"),
+        (lambda: jk.kernels.PiecewiseConstant(0.0, [1.0]), "`variance` is 0.0"),
+        (lambda: jk.kernels.Cosine(1.0, 1.0, -3.0), "`lengthscale` is -3.0"),
+        (lambda: jk.kernels.LinearSDE([[np.nan]], [1.0], 1.0, [1.0]), "`feed"),
+        (lambda: jk.likelihoods.Gaussian(jk.Fixed(-0.1)), "`variance` is -0.1"),
+        (lambda: jk.likelihoods.OrdinalProbit(margin=-1.0), "`margin` is -1.0"),
+        (lambda: jk.likelihoods.OrdinalLogit(cuts=jk.Fixed([2.0, 1.0])), "`cuts` is .* increasing"),
+        (lambda: jk.likelihoods.Skellam(np.inf), "`base_rate` is inf"),
+        (lambda: jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit(), "x"), "`mean` is 'x'"),
+        (lambda: jk.Fixed(np.nan), "`value` is nan, but must be finite"),
     ],
 )
 def test_errors_name_the_argument(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_parameters_work_as_numbers():
+    kernel = jk.kernels.Matern12(4.0, 2.0)
+    assert float(kernel.variance) == pytest.approx(4.0)
+    assert f"{kernel.variance:.2f}" == "4.00"
+    assert str(kernel.variance) == "4"
+    np.testing.assert_allclose(jnp.asarray(kernel.variance), 4.0)
+    np.testing.assert_allclose(np.asarray(kernel.variance), 4.0)
+    np.testing.assert_allclose(jnp.sqrt(kernel.variance), 2.0)
+    np.testing.assert_allclose(np.sqrt(kernel.variance), 2.0)
+    found = 1.0 + kernel.variance / kernel.lengthscale - 3 * kernel.variance**2 / np.float64(2.0)
+    np.testing.assert_allclose(found, 1.0 + 2.0 - 24.0)
+    np.testing.assert_allclose(-kernel.variance - 1, -5.0)
+    np.testing.assert_allclose(2.0**kernel.lengthscale, 4.0)
+    assert kernel.lengthscale < kernel.variance > 3.0
+    np.testing.assert_allclose(np.asarray(Ordered([1.0, 2.0])) * 2, [2.0, 4.0])
+
+
+def test_parameters_work_as_numbers_under_transformations():
+    def area(kernel):
+        return 2.0 * kernel.variance * jnp.sqrt(kernel.lengthscale)
+
+    kernel = jk.kernels.Matern12(4.0, 9.0)
+    np.testing.assert_allclose(jax.jit(area)(kernel), 24.0)
+    slopes = jax.grad(area)(kernel)
+    np.testing.assert_allclose(slopes.variance.log_value, 24.0)
+    many = jax.vmap(lambda variance: jk.kernels.Matern12(variance, 9.0))(jnp.arange(1.0, 4.0))
+    np.testing.assert_allclose(jax.vmap(area)(many), [6.0, 12.0, 18.0])
+
+
+def test_a_parameter_scales_a_kernel():
+    scale = Positive(3.0)
+    for product in (scale * jk.kernels.Constant(2.0), jk.kernels.Constant(2.0) * scale):
+        zero = jk.kernels.Instant.at(0.0)
+        np.testing.assert_allclose(product.covariance(zero, zero), 6.0)
 
 
 def test_a_fixed_zero_and_traced_parameters_pass():

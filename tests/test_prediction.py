@@ -1,11 +1,13 @@
-"""Predictions against the dense Gaussian-process conditional, for a user's own likelihood too."""
+"""Predictions against the dense Gaussian-process conditional, also for a user's likelihood."""
 
 import functools
 import logging
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
@@ -19,7 +21,7 @@ TIMES = np.array([-2.0, 0.0, 0.7, 2.2, 3.9, 5.5, 9.0])
 
 @functools.cache
 def fits():
-    """A whole fit of Student's t, known by its `log_prob` alone, and the dense reference's."""
+    """A fit with Student's t, a likelihood with only `log_prob`, and the dense reference fit."""
     problem = ref.random_league(ref.student_t(4.0, 0.7), seed=1, **COVARIANCES)
     data = dataset_of(problem, row_length=7)
     return jk.infer(model_of(problem), data, tol=1e-9), ref.dense_ep(problem)
@@ -36,13 +38,13 @@ def league():
     return jk.infer(jk.Model(kernel, likelihoods.OrdinalProbit(margin=0.4)), data)
 
 
-def test_a_whole_fit_of_a_users_likelihood():
+def test_fit_of_a_users_likelihood():
     posterior, fit = fits()
     np.testing.assert_allclose(
         posterior.log_marginal_likelihood, fit.log_marginal_likelihood, atol=1e-6
     )
     for name in fit.problem.observed:
-        for ours, theirs in zip(posterior.scores(name)[-2:], fit.scores(name)[1:], strict=True):
+        for ours, theirs in zip(posterior.scores(name), fit.scores(name), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -52,20 +54,20 @@ def test_scores_at_any_time(name):
     times = np.sort(np.append(TIMES, fit.problem.times[3]))
     means, variances = fit.predict(name, times)
     scores = posterior.scores(name, times)
-    np.testing.assert_allclose(scores.means, means, atol=1e-6)
-    np.testing.assert_allclose(scores.variances, variances, atol=1e-6)
+    np.testing.assert_allclose(scores.mean, means, atol=1e-6)
+    np.testing.assert_allclose(scores.variance, variances, atol=1e-6)
 
 
 def test_linear_combinations():
     posterior, fit = fits()
     features = {"team0": 0.75, "team1": 0.25, "team2": -1.0, "home": 2.0, "absent": 0.5}
-    found = posterior.combination(features, TIMES)
+    found = posterior.linear_combination(features, TIMES)
     parts = {name: fit.predict(name, TIMES) for name in features}
     mean = sum(x * parts[name][0] for name, x in features.items())
     variance = sum(x**2 * parts[name][1] for name, x in features.items())
     np.testing.assert_allclose(found.mean, mean, atol=1e-6)
     np.testing.assert_allclose(found.variance, variance, atol=1e-6)
-    assert posterior.combination(features, 1.0).mean.shape == ()
+    assert posterior.linear_combination(features, 1.0).mean.shape == ()
 
 
 def test_many_pairings_equal_one_at_a_time():
@@ -81,7 +83,7 @@ def test_many_pairings_equal_one_at_a_time():
     np.testing.assert_allclose(at_once.mean[2], posterior.predict("a", "b", -1.0).mean)
 
 
-def test_probabilities_are_such_and_mirror_when_sides_are_swapped():
+def test_probabilities_sum_to_one_and_mirror_when_sides_are_swapped():
     posterior = league()
     names = np.array(["a", "b", "c", "new", "newer"])
     first, second = (part.ravel() for part in np.meshgrid(names, names))
@@ -91,12 +93,12 @@ def test_probabilities_are_such_and_mirror_when_sides_are_swapped():
     assert np.all((ours >= 0) & (ours <= 1))
     np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(ours, mirrored[:, ::-1], atol=1e-12)
-    # Whom nobody has seen play is as good as whom nobody has seen play.
+    # Two competitors without matches have the same prior.
     unseen = posterior.predict("new", "newer", 3.3).probabilities
     np.testing.assert_allclose(unseen[0], unseen[2], atol=1e-12)
 
 
-def test_probabilities_against_draws():
+def test_probabilities_against_monte_carlo():
     posterior = league()
     prediction = posterior.predict("a", "b", 3.3)
     rng = np.random.default_rng(0)
@@ -105,6 +107,37 @@ def test_probabilities_against_draws():
     shares = [np.mean(latent < -0.4), np.mean(np.abs(latent) < 0.4), np.mean(latent > 0.4)]
     # Four standard errors of a share of 40,000 draws.
     np.testing.assert_allclose(prediction.probabilities, shares, atol=0.01)
+
+
+def test_results_have_names():
+    prediction = league().predict(["a", "b"], ["b", "new"], 3.3)
+    loss, tie, win = np.asarray(prediction.probabilities).T
+    np.testing.assert_array_equal(prediction.p_loss, loss)
+    np.testing.assert_array_equal(prediction.p_tie, tie)
+    np.testing.assert_array_equal(prediction.p_win, win)
+    assert list(prediction.columns())[2:] == ["p_win", "p_tie", "p_loss"]
+    single = jk.Prediction(jnp.array(0.5), jnp.array(0.0), likelihoods.Probit())
+    assert single.p_win.shape == ()
+    np.testing.assert_allclose(single.p_win, stats.norm.cdf(0.5))
+    assert single.p_tie == 0.0
+    assert "p_tie" not in single.columns()
+    with pytest.raises(ValueError, match="Poisson has no win, tie and loss"):
+        _ = jk.Prediction(jnp.array(0.5), jnp.array(0.0), likelihoods.Poisson()).p_win
+
+
+def test_scores_of_dated_data_have_dates():
+    dates = np.array(["2001-01-01", "2001-06-01", "2002-01-01T12:00"], "M8[ms]")
+    data = jk.Dataset.from_pairs(dates, list("aba"), list("bcc"))
+    posterior = jk.infer(jk.Model(kernels.Matern12(1.0, 2.0), likelihoods.Probit()), data)
+    scores = posterior.scores("a")
+    np.testing.assert_array_equal(scores.dates, dates[[0, 2]])
+    np.testing.assert_allclose(scores.times, [2001.0, 2002.0], atol=2e-3)
+    assert "2002-01-01T12:00:00.000" in repr(scores).splitlines()[-1]
+    asked = posterior.scores("a", ["2001-03-01"])
+    assert asked.dates.astype(str).tolist() == ["2001-03-01T00:00:00.000"]
+    times, mean, variance = asked
+    assert (times.shape, mean.shape, variance.shape) == ((1,), (1,), (1,))
+    assert league().scores("a").dates is None
 
 
 def test_calls_of_one_shape_compile_once(caplog):
@@ -121,9 +154,9 @@ def test_calls_of_one_shape_compile_once(caplog):
         assert caplog.records
 
 
-def test_says_what_is_wrong():
+def test_errors():
     posterior = league()
-    with pytest.raises(ValueError, match="no observation has the feature 'zoe'"):
+    with pytest.raises(ValueError, match=r"'zoe' is not in the data\. Pass `times` to"):
         posterior.scores("zoe")
     with pytest.raises(ValueError, match="`first` has 2, `second` has 3"):
         posterior.predict(["a", "b"], ["a", "b", "c"], 1.0)

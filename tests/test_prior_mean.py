@@ -1,4 +1,4 @@
-"""Prior means of scores: numbers, by group, and for every feature."""
+"""Prior means of scores: one number, one by group, one for every feature."""
 
 import equinox as eqx
 import jax
@@ -29,7 +29,7 @@ def data():
 
 
 def offsets(data, means):
-    """The prior mean of every observation's score, by a walk over all features."""
+    """The prior mean of every observation's score, summed feature by feature."""
     total = np.zeros(data.num_observations)
     coefficients, slots = np.asarray(data.coefficients), np.asarray(data.slots)
     for number, name in enumerate(data.names):
@@ -56,7 +56,7 @@ MEANS = {
 def test_equals_a_model_of_shifted_outcomes(data, kind, method):
     mean, of_features = MEANS[kind]
     means = of_features(data)
-    kernels = {"default": KERNEL, "advantage": jk.kernels.Constant(0.2)}
+    kernels = {"skill": KERNEL, "advantage": jk.kernels.Constant(0.2)}
     posterior = jk.infer(jk.Model(kernels, NOISE, mean=mean), data, method, tol=1e-8)
     plain = jk.infer(jk.Model(kernels, NOISE), shifted(data, means), method, tol=1e-8)
     np.testing.assert_allclose(
@@ -70,8 +70,8 @@ def test_equals_a_model_of_shifted_outcomes(data, kind, method):
     for number, name in enumerate(data.names):
         for times in (None, [-1.0, 0.5, 9.0]):
             with_mean, without = posterior.scores(name, times), plain.scores(name, times)
-            np.testing.assert_allclose(with_mean.means, without.means + means[number], atol=1e-7)
-            np.testing.assert_allclose(with_mean.variances, without.variances, rtol=1e-6)
+            np.testing.assert_allclose(with_mean.mean, without.mean + means[number], atol=1e-7)
+            np.testing.assert_allclose(with_mean.variance, without.variance, rtol=1e-6)
     combined = posterior.predict("a", "b", 1.0, covariates={"home": 2.0})
     bare = plain.predict("a", "b", 1.0, covariates={"home": 2.0})
     x = {"a": 1.0, "b": -1.0, "home": 2.0}
@@ -81,11 +81,11 @@ def test_equals_a_model_of_shifted_outcomes(data, kind, method):
 
 
 def test_an_unseen_feature_has_the_mean_of_its_group(data):
-    kernels = {"default": KERNEL, "advantage": jk.kernels.Constant(0.2)}
-    cases = [(0.7, 0.7), ({"default": 0.3}, 0.3), ({"advantage": 0.3}, 0.0), (np.ones(6), 0.0)]
+    kernels = {"skill": KERNEL, "advantage": jk.kernels.Constant(0.2)}
+    cases = [(0.7, 0.7), ({"skill": 0.3}, 0.3), ({"advantage": 0.3}, 0.0), (np.ones(6), 0.0)]
     for mean, expected in cases:
         posterior = jk.infer(jk.Model(kernels, NOISE, mean=mean), data)
-        np.testing.assert_allclose(posterior.scores("new", [1.0]).means, [expected])
+        np.testing.assert_allclose(posterior.scores("new", [1.0]).mean, [expected])
 
 
 def test_gradient_agrees_with_central_differences(data):
@@ -100,7 +100,7 @@ def test_gradient_agrees_with_central_differences(data):
     np.testing.assert_allclose(jax.jit(jax.grad(evidence))(means), differences, rtol=1e-5)
 
 
-def test_a_mean_is_learnt():
+def test_mean_is_learnt():
     rng = np.random.default_rng(2)
     outcome = 3.0 + rng.normal(size=80)
     data = jk.Dataset.from_arrays(
@@ -113,10 +113,12 @@ def test_a_mean_is_learnt():
     assert float(held.mean.value) == 1.0
 
 
-def test_says_what_is_wrong(data):
+def test_errors(data):
     with pytest.raises(ValueError, match="has 4 numbers, but the data has 6 features"):
         jk.infer(jk.Model(KERNEL, NOISE, mean=np.zeros(4)), data)
-    with pytest.raises(ValueError, match=r"shape \(2, 2\), but must be a number or one for each"):
+    with pytest.raises(
+        ValueError, match=r"shape \(2, 2\), but must be a number or one number for each"
+    ):
         jk.Model(KERNEL, NOISE, mean=np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"`mean\['team'\]` has the shape \(2,\)"):
         jk.Model(KERNEL, NOISE, mean={"team": np.zeros(2)})

@@ -10,6 +10,7 @@ def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
     names = run_page(ROOT / "README.md")
-    assert names["win"] > names["loss"]
-    assert float(names["win"] + names["tie"] + names["loss"]) == pytest.approx(1.0)
+    match = names["match"]
+    assert match.p_win > match.p_loss
+    assert float(match.p_win + match.p_tie + match.p_loss) == pytest.approx(1.0)
     assert (tmp_path / "scores.png").exists()

@@ -1,4 +1,8 @@
-"""Inference as a part of other programs: `jit`, `vmap`, and a posterior that is a pytree."""
+"""Inference inside other programs: `jit`, `vmap`, and a posterior as a pytree."""
+
+import gc
+import pickle
+import weakref
 
 import equinox as eqx
 import jax
@@ -75,5 +79,45 @@ def test_nothing_is_raised_inside_a_compiled_function():
     data = season(0)
     with pytest.raises(jk.InferenceError):
         jk.infer(model(), data, max_steps=1)
-    result = eqx.filter_jit(lambda data: jk.infer(model(), data, max_steps=1).result)(data)
-    assert jk.Result(int(result)) is jk.Result.MAX_STEPS
+    result = eqx.filter_jit(lambda data: jk.infer(model(), data, max_steps=1).status)(data)
+    assert jk.Status(int(result)) is jk.Status.MAX_STEPS
+
+
+def test_states_are_computed_once_and_never_stale():
+    posterior = jk.infer(model(), season(0), tol=1e-8)
+    assert posterior.states is posterior.states
+    other = jk.infer(model(4.0), season(0), tol=1e-8)
+    where = lambda p: (p.model, p.sites)  # noqa: E731
+    changed = eqx.tree_at(where, posterior, where(other))
+    asked = (0, 1, 3.5)
+    for _ in range(2):
+        assert changed.predict(*asked).mean == other.predict(*asked).mean
+        assert posterior.predict(*asked).mean != other.predict(*asked).mean
+    copy = pickle.loads(pickle.dumps(posterior))
+    assert copy.predict(*asked).mean == posterior.predict(*asked).mean
+
+
+def test_kept_states_cause_no_recompilation():
+    traces = []
+
+    @eqx.filter_jit
+    def ask(posterior):
+        traces.append(1)
+        return posterior.predict(0, 1, 3.5).mean
+
+    posterior, other = (jk.infer(model(variance), season(0)) for variance in (1.0, 4.0))
+    found = [ask(posterior), ask(other)]
+    kept = [each.predict(0, 1, 3.5).mean for each in (posterior, other)]
+    again = [ask(posterior), ask(other)]
+    assert len(traces) == 1
+    np.testing.assert_array_equal(found, again)
+    np.testing.assert_allclose(found, kept, rtol=1e-12)
+
+
+def test_states_are_released_with_their_posterior():
+    posterior = jk.infer(model(), season(0))
+    memo, states = posterior.memo, weakref.ref(jax.tree.leaves(posterior.states)[0])
+    del posterior
+    gc.collect()
+    assert states() is None
+    assert memo == jk.infer(model(), season(0)).memo

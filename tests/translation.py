@@ -7,8 +7,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 import jaxkick as jk
-from jaxkick.kernels.base import AbstractKernel
-from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.kernels import AbstractKernel
+from jaxkick.likelihoods import AbstractLikelihood
 from tests import reference as ref
 
 __all__ = ["StudentT", "dataset_of", "kernel_of", "likelihood_of", "model_of"]
@@ -74,5 +74,5 @@ def dataset_of(problem: ref.SmallProblem, weighted: bool | None = None, **option
 def model_of(problem: ref.SmallProblem) -> jk.Model:
     """The model of a problem whose teams share a covariance function."""
     covariances = problem.covariances
-    kernels = {"default": kernel_of(covariances["team0"]), "home": kernel_of(covariances["home"])}
+    kernels = {"skill": kernel_of(covariances["team0"]), "home": kernel_of(covariances["home"])}
     return jk.Model(kernels, likelihood_of(problem.likelihood))

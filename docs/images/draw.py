@@ -1,15 +1,16 @@
-"""Draw the pictures of the README and of the guide.
+"""Draw the images of the README and of the guide.
 
     python docs/images/draw.py
 
-Learns the model of the Bundesliga that `jaxkick demo` learns, in about a minute. Needs the
-`plot` extra.
+Learns the models of `jaxkick demo` and of the quickstart, in about a minute. Needs the `plot`
+extra and pandas.
 """
 
 from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 import jaxkick as jk
@@ -36,7 +37,7 @@ KERNELS = {
 
 
 def draw_kernels() -> Figure:
-    """Random draws of nine kernels."""
+    """Draw three random curves of each of nine kernels."""
     figure = Figure(figsize=(9.0, 6.0), dpi=100, layout="constrained")
     times = np.linspace(0.0, 10.0, 400)
     for axes, (name, kernel) in zip(figure.subplots(3, 3).flat, KERNELS.items(), strict=True):
@@ -47,7 +48,7 @@ def draw_kernels() -> Figure:
 
 
 def draw_scores() -> Figure:
-    """The scores of four teams over 46 years."""
+    """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
         jk.datasets.load_bundesliga(),
         time="date",
@@ -63,7 +64,24 @@ def draw_scores() -> Figure:
     return figure
 
 
+def draw_quickstart() -> Figure:
+    """Draw the ratings of two teams over three seasons, as in the quickstart."""
+    matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
+    columns = {"time": "date", "first": "home", "second": "away"}
+    league = jk.Dataset.from_frame(matches, result=("home_goals", "away_goals"), **columns)
+    model = jk.Model(
+        kernel=kernels.Constant(0.02) + kernels.Matern12(variance=0.08, lengthscale=2.7),
+        likelihood=jk.likelihoods.OrdinalProbit(margin=0.36),
+    )
+    model, _ = jk.learn(model, league)
+    figure = Figure(figsize=(9.0, 4.0), dpi=100, layout="constrained")
+    teams = ["Bayern Muenchen", "Werder Bremen"]
+    plotting.scores(jk.infer(model, league), teams, scale="elo", ax=figure.subplots())
+    return figure
+
+
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     draw_kernels().savefig(FOLDER / "kernels.png")
+    draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")

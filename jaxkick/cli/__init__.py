@@ -1,4 +1,4 @@
-"""The command line: `jaxkick`, and `python -m jaxkick`. It parses and prints; others compute."""
+"""The command line: `jaxkick` and `python -m jaxkick`. It parses, calls the library and prints."""
 
 import sys
 
@@ -13,7 +13,7 @@ def main() -> None:
         if error.name not in ("typer", "rich", "click"):
             raise
         sys.stderr.write(
-            f"error: the command line needs {error.name}, which is not installed; install it with "
+            f"error: the command line needs {error.name}, which is not installed. Install it with "
             '`pip install "jaxkick[cli]"`.\n'
         )
         sys.exit(2)

@@ -1,19 +1,367 @@
-"""The program and its commands."""
+"""The program `jaxkick` and its commands.
 
-from typing import Annotated
+Commands import the modules that need JAX only when they run, so that `--help` is fast.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 import jaxkick
-from jaxkick.cli.demo import demo
-from jaxkick.cli.errors import EXIT_CODES, guarded
-from jaxkick.cli.evaluate import evaluate
-from jaxkick.cli.fit import fit
-from jaxkick.cli.leaderboard import leaderboard
-from jaxkick.cli.predict import predict
-from jaxkick.cli.update import update
+from jaxkick.cli import console, options
+from jaxkick.cli.console import EXIT_CODES, ExitCode, UsageError, guarded
+from jaxkick.cli.options import Every, Invalid, ReadAs
+from jaxkick.cli.output import Format, emit
 
 __all__ = ["app"]
+
+_PAIRED = 4
+_CURVES = 6
+_DEMO_CURVES = 5
+_DEMO_SHOWN = 10
+_DEMO_PAIRED = 3
+_SEASON = 0.9
+
+
+def demo(output: options.Output = Path("jaxkick-demo"), float64: options.Float64 = True) -> None:
+    """Rate 46 years of German football. Needs no file, no network and less than a minute.
+
+    Learns how fast teams change, the home advantage and the frequency of ties from the 14,018
+    matches of the Bundesliga from 1963 to 2009. Prints the best teams of all time, the last
+    leaderboard and forecasts. Writes a plot, an interactive report, tables and the model.
+
+    \b
+    Examples:
+      jaxkick demo
+      jaxkick demo --output football
+      jaxkick leaderboard football --time 1987-06-01
+    """
+    import jax
+
+    from jaxkick import Dataset, datasets
+    from jaxkick.cli import fitting
+
+    folder = fitting.make_folder(output)
+    with jax.enable_x64(float64):
+        data = Dataset.from_frame(
+            datasets.load_bundesliga(),
+            time="date",
+            first="home",
+            second="away",
+            result=("home_goals", "away_goals"),
+            home=True,
+        )
+        posterior, converged = fitting.fit_model(data, fitting.starting_model(data), folder)
+        with console.stage("ranking"):
+            peaks = fitting.best_peaks(posterior)
+            final = posterior.leaderboard(scale="elo", active_within=_SEASON)
+            best = list(final["name"][:_DEMO_PAIRED])
+            forecasts = fitting.pair_up(posterior, best, final["last_active"].max())
+        emit(_head(peaks, _DEMO_SHOWN), Format.table, "The best of all time, at their peak")
+        emit(final, Format.table, "The league in May 2009")
+        shown = {name: column for name, column in forecasts.items() if name != "home"}
+        emit(shown, Format.table, "Forecasts, the first side at home")
+        typer.echo(posterior.describe())
+        tables = {"peaks": peaks, "leaderboard": final, "forecasts": forecasts}
+        with console.stage("writing"):
+            files = fitting.write_products(
+                folder,
+                posterior,
+                tables,
+                list(peaks["name"][:_DEMO_CURVES]),
+                "Bundesliga, 1963 to 2009",
+            )
+    _finish(files, converged)
+
+
+def fit(
+    results: options.Results,
+    columns: options.Columns,
+    output: options.Output,
+    reading: options.Reading,
+    fixtures: options.Fixtures = None,
+    title: options.Title = None,
+    unit: options.Unit = None,
+    scale: options.Scale = None,
+    top: options.Top = None,
+    max_steps: options.MaxSteps = 100,
+    on_invalid: options.OnInvalid = Invalid.stop,
+    form: options.Shape = Format.table,
+    float64: options.Float64 = True,
+) -> None:
+    """Fit a model to results; write it with a leaderboard, forecasts, a plot and a report.
+
+    The leaderboard is also printed. Without --fixtures the forecasts are of all pairs of the
+    best four.
+
+    \b
+    Examples:
+      jaxkick fit results.csv --time date --first home --second away \\
+          --score-first home_goals --score-second away_goals --home --output league
+      jaxkick fit tennis.parquet --time date --first winner --second loser --first-won -o tennis
+      jaxkick fit chess.csv --time played --first white --second black --outcome result \\
+          --home --format json -o chess | jq '.[0]'
+    """
+    import jax
+
+    from jaxkick.cli import fitting, inputs
+
+    schema = columns.schema()
+    with jax.enable_x64(float64):
+        data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
+        typer.echo(repr(data), err=True)
+        # Check all inputs before learning, which takes the time.
+        start = fitting.starting_model(data)
+        shown = inputs.read_scale(scale, start.likelihood)
+        if fixtures is not None:
+            inputs.read_fixtures(fixtures, reading, schema, data.index.scale)
+        folder = fitting.make_folder(output)
+        posterior, converged = fitting.fit_model(data, start, folder, max_steps)
+        with console.stage("ranking"):
+            board = posterior.leaderboard(scale=shown)
+            known = inputs.competitors(posterior)
+            best = [known[str(name)] for name in board["name"]]
+            if fixtures is None:
+                forecasts = fitting.pair_up(posterior, best[:_PAIRED], _time_of(posterior))
+            else:
+                forecasts = inputs.forecast_file(posterior, fixtures, reading, newcomers=True)
+        with console.stage("writing"):
+            tables = {"leaderboard": board, "forecasts": forecasts}
+            files = fitting.write_products(
+                folder, posterior, tables, best[:_CURVES], title or results.stem
+            )
+    emit(_head(board, top), form)
+    _finish(files, converged)
+
+
+def predict(
+    model: options.ModelFile,
+    reading: options.Reading,
+    first: options.Name = None,
+    second: options.Name = None,
+    time: options.Date = None,
+    home: options.HomeFlag = False,
+    away: options.Away = False,
+    fixtures: options.Fixtures = None,
+    allow_unknown: options.Newcomers = False,
+    form: options.Shape = Format.table,
+) -> None:
+    """Forecast one match, or all matches of a file, with a saved model.
+
+    \b
+    Examples:
+      jaxkick predict league --first Bremen --second Hamburg --time 2009-08-08 --home
+      jaxkick predict league --fixtures next_round.csv --format csv > forecasts.csv
+    """
+    if (first is None) != (second is None) or (first is None) == (fixtures is None):
+        raise UsageError("give --first and --second for one match, or --fixtures for many.")
+    if home and away:
+        raise UsageError("--home and --away contradict each other. Without them nobody is at home.")
+    if fixtures is not None and (time is not None or home or away):
+        raise UsageError("--fixtures gives times and places. Leave out --time, --home and --away.")
+
+    import jax
+
+    from jaxkick.cli import inputs
+
+    with jax.enable_x64(True):
+        posterior = inputs.load_posterior(model)
+        if fixtures is not None:
+            columns = inputs.forecast_file(posterior, fixtures, reading, allow_unknown)
+        else:
+            known = inputs.competitors(posterior)
+            sides = [
+                inputs.known_name(name, known, option, allow_unknown)
+                for option, name in {"--first": first, "--second": second}.items()
+            ]
+            when = _time_of(posterior, time, reading.date_format)
+            columns = _forecast_match(posterior, sides, when, int(home) - int(away))
+    emit(columns, form)
+
+
+def leaderboard(
+    model: options.ModelFile,
+    time: options.Date = None,
+    scale: options.Scale = None,
+    top: options.Top = None,
+    min_matches: options.MinMatches = 1,
+    active_within: options.ActiveWithin = None,
+    interval: options.Interval = 0.9,
+    date_format: options.DateFormat = None,
+    form: options.Shape = Format.table,
+) -> None:
+    """List competitors by their rating at a time, with intervals of ratings and ranks.
+
+    `best` is the probability that the competitor has the highest rating.
+
+    \b
+    Examples:
+      jaxkick leaderboard league --top 10
+      jaxkick leaderboard league --time 1987-06-01 --active-within 1 --scale 1500/400
+      jaxkick leaderboard league --format json | jq '.[0].name'
+    """
+    if not 0.0 < interval < 1.0:
+        raise UsageError(f"--interval is {interval}. Give a probability, such as 0.9.")
+
+    import jax
+
+    from jaxkick.cli import inputs
+
+    with jax.enable_x64(True):
+        posterior = inputs.load_posterior(model)
+        board = posterior.leaderboard(
+            _time_of(posterior, time, date_format),
+            scale=inputs.read_scale(scale, posterior.model.likelihood),
+            interval=interval,
+            min_matches=min_matches,
+            active_within=active_within,
+        )
+    emit(_head(board, top), form)
+
+
+def evaluate(
+    results: options.Results,
+    columns: options.Columns,
+    reading: options.Reading,
+    start: options.Start = None,
+    every: options.Period = Every.week,
+    unit: options.Unit = None,
+    max_steps: options.MaxSteps = 100,
+    on_invalid: options.OnInvalid = Invalid.stop,
+    form: options.Shape = Format.table,
+    float64: options.Float64 = True,
+) -> None:
+    """Backtest the model against Elo on the later matches of a file.
+
+    Both are tuned on the matches before --start. Only the kind of outcomes, such as whether there
+    are ties, comes from the whole file. Each block of matches is predicted from all earlier ones.
+    The log loss is the mean of -log of the probability of what happened; intervals have a
+    probability of 95 %. `difference` is the loss of jaxkick minus that of Elo: below zero jaxkick
+    predicts better.
+
+    \b
+    Examples:
+      jaxkick evaluate results.csv --time date --first home --second away \\
+          --score-first home_goals --score-second away_goals --home --start 2005-08-01
+      jaxkick evaluate results.csv --time date --first white --second black --outcome result \\
+          --format json
+    """
+    if columns.read_as is ReadAs.counts:
+        raise UsageError("Elo predicts results, not counts. Use --as result or --as difference.")
+
+    import jax
+
+    from jaxkick.cli import inputs
+    from jaxkick.cli.comparison import compare_with_elo
+
+    schema = columns.schema()
+    with jax.enable_x64(float64):
+        data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
+        compared, converged = compare_with_elo(data, start, every.value, max_steps)
+    emit(compared, form)
+    _finish([], converged)
+
+
+def update(
+    model: options.ModelFile,
+    results: options.Results,
+    reading: options.Reading,
+    output: options.NewModel = None,
+    allow_repeats: options.Repeats = False,
+    scale: options.Scale = None,
+    top: options.Top = None,
+    on_invalid: options.OnInvalid = Invalid.stop,
+    form: options.Shape = Format.table,
+) -> None:
+    """Add matches to a saved model and print the leaderboard. Parameters stay as they are.
+
+    The file has the columns of the fitted file. Matches can come in any order and include new
+    competitors.
+
+    \b
+    Examples:
+      jaxkick update league last_weekend.csv --top 5
+      jaxkick update league last_weekend.csv --output league/next.jaxkick
+    """
+    import jax
+
+    from jaxkick.cli import inputs
+
+    path = inputs.model_path(model)
+    target = path if output is None else output
+    if target.is_dir():
+        target = target / inputs.MODEL_FILE
+    if not target.parent.is_dir():
+        raise UsageError(
+            f"--output is {str(output)!r}, but the folder {str(target.parent)!r} does not exist."
+        )
+    with jax.enable_x64(True):
+        posterior = inputs.load_posterior(path)
+        shown = inputs.read_scale(scale, posterior.model.likelihood)
+        matches = inputs.read_matches(results, reading, inputs.schema_of(posterior))
+        with inputs.file_errors(matches.table), console.stage("updating"):
+            updated = posterior.update(matches.columns, on_invalid=on_invalid.value)
+        if not allow_repeats:
+            _refuse_repeats(updated, len(posterior.data), results.name)
+        board = updated.leaderboard(scale=shown)
+        jaxkick.save(target, updated)
+    emit(_head(board, top), form)
+    _finish([target])
+
+
+def _head(columns: Mapping[str, Any], count: int | None) -> dict[str, Any]:
+    return {name: column[:count] for name, column in columns.items()}
+
+
+def _finish(files: Sequence[Path], converged: bool = True) -> None:
+    """Name the files that were written, and exit with an error if learning did not converge."""
+    if files:
+        typer.echo("written: " + ", ".join(map(str, files)), err=True)
+    if not converged:
+        raise typer.Exit(ExitCode.NOT_CONVERGED)
+
+
+def _time_of(posterior: Any, text: str | None = None, date_format: str | None = None) -> Any:
+    """The time of the option, or that of the last match."""
+    from jaxkick.cli.inputs import read_time
+
+    index = posterior.data.index
+    if text is None:
+        return index.scale.to_user(index.latest)[()]
+    return read_time(index.scale, "--time", text, date_format)
+
+
+def _forecast_match(posterior: Any, sides: Sequence, time: Any, home: int) -> dict[str, Any]:
+    import numpy as np
+
+    one, other = sides
+    if one == other:
+        raise UsageError(f"--first and --second are both {one!r}. Give two competitors.")
+    if home and "home" not in posterior.data.names:
+        raise UsageError(
+            "the model has no home advantage. Fit it with --home, or leave out --home and --away."
+        )
+    prediction = posterior.predict(one, other, time, home=home or None)
+    names = {"first": one, "second": other, **({"home": sides[home < 0]} if home else {})}
+    texts = {name: np.array([str(value)]) for name, value in names.items()}
+    return {"time": np.atleast_1d(time), **texts, **prediction.columns()}
+
+
+def _refuse_repeats(updated: Any, before: int, source: str) -> None:
+    """Refuse matches that the model already has: the same competitors at the same time."""
+    times, features = (each.tolist() for each in updated.data.observations[:2])
+    keys = [(time, *names) for time, names in zip(times, features, strict=True)]
+    old = set(keys[:before])
+    repeated = sum(key in old for key in keys[before:])
+    if repeated:
+        raise UsageError(
+            f"{repeated:,} of the {len(keys) - before:,} observations in {source!r} are in the "
+            "model already: the same competitors at the same time. Remove them, or pass "
+            "--allow-repeats if they met more than once."
+        )
+
 
 app = typer.Typer(
     name="jaxkick",
@@ -25,15 +373,15 @@ app = typer.Typer(
 )
 
 _COMMANDS = {
-    demo: "Rate 46 years of football; no file is needed.",
-    fit: "Learn from a file of results.",
+    demo: "Rate 46 years of football; needs no file.",
+    fit: "Fit a model to a file of results.",
     predict: "Forecast matches with a saved model.",
-    leaderboard: "List competitors of a saved model.",
-    evaluate: "Compare predictions with those of Elo.",
+    leaderboard: "List the competitors of a saved model.",
+    evaluate: "Backtest the model against Elo.",
     update: "Add matches to a saved model.",
 }
 for _command, _summary in _COMMANDS.items():
-    app.command(short_help=_summary, epilog=EXIT_CODES)(guarded(_command))
+    app.command(short_help=_summary, epilog=EXIT_CODES)(guarded(options.expand(_command)))
 
 
 def _print_version(asked: bool) -> None:
@@ -49,7 +397,7 @@ def program(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Ratings, pictures and forecasts from match results: skill that changes over time.
+    """Turn match results into skill curves with error bars, leaderboards and forecasts.
 
     \b
     Examples:

@@ -1,34 +1,51 @@
-"""Cells as what they stand for: names, numbers, flags and results."""
+"""Convert columns of cells to names, numbers, flags, outcomes and times.
+
+Whatever is ambiguous is refused with a `DataError` that names the row: dates such as 03/04/2020,
+decimal commas, half points, dates of several formats. `datetime` parses dates, because
+`pyarrow.compute.strptime` reads 2020-02-30 as 2020-03-01.
+"""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from jaxkick.cli.console import UsageError
 from jaxkick.cli.files import FileTable
+from jaxkick.errors import DataError
 
-__all__ = ["Cells", "read_flags", "read_names", "read_numbers", "read_outcomes", "read_sides"]
+__all__ = [
+    "Cells", "read_flags", "read_names", "read_numbers", "read_outcomes", "read_sides", "read_times"
+]  # fmt: skip
 
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
-_TRUTHS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "1": 1.0}
-_TRUTHS |= {"false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0, "0": 0.0}
-_WINS = ("w", "win", "won", "h", "home", "first", "true", "1-0")
-_TIES = ("d", "draw", "drawn", "t", "tie", "tied", "1/2-1/2", "½-½")
-_LOSSES = ("l", "loss", "lose", "lost", "a", "away", "second", "false", "0-1")
-_RESULTS = {**dict.fromkeys(_WINS, 1.0), **dict.fromkeys(_TIES, 0.0)}
-_RESULTS |= dict.fromkeys(_LOSSES, -1.0)
-_POINTS = frozenset({0.0, 0.5, 1.0})
+_FLAGS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), 0.0),
+}
+_TIES = dict.fromkeys(("d", "draw", "drawn", "t", "tie", "tied", "1/2-1/2", "½-½"), 0.0)
+_RESULTS = {
+    **dict.fromkeys(("w", "win", "won", "h", "home", "first", "true", "1-0"), 1.0),
+    **_TIES,
+    **dict.fromkeys(("l", "loss", "lose", "lost", "a", "away", "second", "false", "0-1"), -1.0),
+}
+_DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
+_SHORT_DAYS = ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
+_WORDY_DAYS = ("%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y")
+_HOURS = ("", " %H:%M", " %H:%M:%S")
+_ISO = "ISO 8601"
+_FORMATS = [
+    _ISO, *(day + hour for day in (*_DAYS, *_SHORT_DAYS, *_WORDY_DAYS) for hour in _HOURS)
+]  # fmt: skip
+_EIGHT_DIGITS = re.compile(r"(1[89]|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class Cells(NamedTuple):
-    """A column with what it is called.
-
-    Attributes:
-        table: the table that it is of.
-        name: its name.
-        option: the option that asks for it.
-    """
+    """A column of a file, and the option that names it."""
 
     table: FileTable
     name: str
@@ -36,134 +53,218 @@ class Cells(NamedTuple):
 
     @property
     def values(self) -> Any:
-        """The cells."""
+        """The cells: a tuple of texts, or an arrow array."""
         return self.table.column(self.name, self.option)
 
     @property
-    def texts(self) -> Sequence[str] | None:
+    def texts(self) -> tuple[str, ...] | None:
         """The cells if they are texts."""
         return self.values if isinstance(self.values, tuple) else None
 
-    def refuse(self, row: int, problem: str) -> NoReturn:
-        """Raise an error of one cell, with its place.
+    def refuse(self, cell: str | int, problem: str, remedy: str) -> NoReturn:
+        """Raise an error about a cell, given by its text or row.
 
-        Raises:
-            ValueError: always.
+        `problem` continues "`--option` is 'value'".
         """
-        cell = self.values[row]
-        shown = cell if isinstance(cell, str) else str(cell)
-        raise ValueError(
-            f"{self.option} {self.name!r} is {shown!r} on {self.table.place(row)} of "
-            f"{self.table.source!r}, {problem}"
+        row = self.values.index(cell) if isinstance(cell, str) else cell
+        value = cell if isinstance(cell, str) else self.values[row]
+        raise DataError(
+            f"{{argument}} is {{value}}{problem}",
+            remedy,
+            argument=self.option,
+            column=self.name,
+            row=row,
+            value=value if isinstance(value, str) else value.as_py(),
+        )
+
+    def refuse_all(self, problem: str) -> NoReturn:
+        """Raise an error about the column; `problem` continues "`--option`"."""
+        raise DataError(
+            f"{{argument}} {problem}",
+            "Choose another column.",
+            argument=self.option,
+            column=self.name,
         )
 
 
-def is_missing(text: str) -> bool:
-    """Whether a text stands for nothing."""
-    return text.casefold() in _MISSING
-
-
 def read_names(cells: Cells) -> list[str | None]:
-    """Names; whole numbers as texts, `None` where nothing stands.
-
-    Raises:
-        ValueError: if a cell can be no name.
-    """
+    """Read names as texts, also whole numbers; `None` where missing."""
     if cells.texts is not None:
         return [text or None for text in cells.texts]
     values = cells.values.to_pylist()
     for row, value in enumerate(values):
         if isinstance(value, (list, dict, bytes)):
-            cells.refuse(row, "which can be no name; a name is a text or a number.")
+            cells.refuse(row, ", which is not a name", "Give texts or whole numbers.")
     whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values)
     return [None if value is None else str(value) for value in whole]
 
 
 def read_numbers(cells: Cells) -> np.ndarray:
-    """Numbers as float64; NaN where nothing stands.
-
-    Raises:
-        ValueError: if a cell is no number.
-    """
-    if cells.texts is None:
-        return _arrow_numbers(cells)
-    known = {text: _number(text) for text in set(cells.texts)}
-    wrong = {text for text, number in known.items() if number is None}
-    if wrong:
-        row = next(row for row, text in enumerate(cells.texts) if text in wrong)
-        remedy = "write decimals with a point" if "," in cells.texts[row] else "leave it empty"
-        cells.refuse(row, f"which is no number; {remedy}, or choose another column.")
-    return np.array([known[text] for text in cells.texts], np.float64)
+    """Read numbers as float64; NaN where missing."""
+    return _convert(
+        cells,
+        _number,
+        ", which is not a number",
+        "Write decimals with a point, leave the cell empty, or choose another column.",
+    )
 
 
 def read_flags(cells: Cells) -> np.ndarray:
-    """True and false as 1 and 0; NaN where nothing stands.
+    """Read true and false as 1 and 0; NaN where missing."""
+    return _convert(
+        cells,
+        lambda text: math.nan if _is_missing(text) else _FLAGS.get(text.casefold()),
+        ", which is neither true nor false",
+        "Write 1 and 0, or yes and no.",
+    )
 
-    Raises:
-        ValueError: if a cell is neither.
-    """
+
+def _convert(
+    cells: Cells, convert: Callable[[str], float | None], problem: str, remedy: str
+) -> np.ndarray:
+    """Convert each distinct text once; arrow converts its own columns."""
     if cells.texts is None:
         return _arrow_numbers(cells)
-    flags = [math.nan if is_missing(text) else _TRUTHS.get(text.casefold()) for text in cells.texts]
-    if None in flags:
-        cells.refuse(flags.index(None), "which is neither true nor false (1 or 0, yes or no).")
-    return np.array(flags, np.float64)
+    known = {text: convert(text) for text in dict.fromkeys(cells.texts)}
+    for text, number in known.items():
+        if number is None:
+            cells.refuse(text, problem, remedy)
+    return np.array([known[text] for text in cells.texts], np.float64)
 
 
 def read_sides(cells: Cells) -> Any:
-    """Who is at home: numbers if all cells are, else names."""
-    if cells.texts is None or all(_number(text) is not None for text in set(cells.texts)):
-        return read_numbers(cells) if cells.texts is not None else cells.values
-    return read_names(cells)
+    """Read the sides at home: as numbers if all cells are numbers, else as names."""
+    if cells.texts is None:
+        return cells.values
+    numbers = all(_number(text) is not None for text in set(cells.texts))
+    return read_numbers(cells) if numbers else read_names(cells)
 
 
 def read_outcomes(cells: Cells, first: Sequence, second: Sequence) -> np.ndarray:
-    """Outcomes as numbers: as they are, from words, or from the name of the winner.
-
-    Args:
-        cells: the column.
-        first: the names of the first side.
-        second: the names of the second side.
-
-    Raises:
-        ValueError: if a cell is none of them, or numbers leave open what they mean.
-    """
+    """Read outcomes from numbers, words, or the names of winners, given those of both sides."""
     texts = cells.texts
-    if texts is None:
-        return _arrow_outcomes(cells)
-    if all(_number(text) is not None for text in set(texts)):
-        return _checked(cells, read_numbers(cells))
-    return _from_winners(cells, texts, list(zip(first, second, strict=True)))
+    if texts is not None and any(_number(text) is None for text in set(texts)):
+        return _outcomes_from_words(cells, list(zip(texts, first, second, strict=True)))
+    numbers = read_numbers(cells)
+    if texts is None and str(cells.values.type) == "bool":
+        return 2.0 * numbers - 1.0
+    levels = set(numbers[~np.isnan(numbers)].tolist())
+    if 0.5 in levels and levels <= {0.0, 0.5, 1.0}:
+        cells.refuse(
+            int(np.argmax(numbers == 0.5)),
+            ", half a point",
+            "Write wins, ties and losses as 1, 0 and -1, or in words.",
+        )
+    return numbers
 
 
-def _from_winners(cells: Cells, texts: Sequence[str], pairs: Sequence[tuple]) -> np.ndarray:
-    """Outcomes from the name of the winner, or from words where no winner is named."""
-    rows = list(zip(texts, pairs, strict=True))
-    named = any(text in pair for text, pair in rows if text)
-    words = dict.fromkeys(_TIES, 0.0) if named else _RESULTS
-    outcomes = np.empty(len(rows))
-    for row, (text, (one, other)) in enumerate(rows):
-        known = {one: 1.0, other: -1.0} if named else {}
-        outcome = known.get(text, words.get(text.casefold()))
-        if outcome is None and not is_missing(text):
+def _outcomes_from_words(cells: Cells, rows: list[tuple]) -> np.ndarray:
+    """Outcomes from winners' names if the column names any, else from words."""
+    named = any(text and text in pair for text, *pair in rows)
+    words = _TIES if named else _RESULTS
+    outcomes = np.full(len(rows), math.nan)
+    for row, (text, one, other) in enumerate(rows):
+        winner = {one: 1.0, other: -1.0} if named else {}
+        outcome = winner.get(text, words.get(text.casefold()))
+        if outcome is not None:
+            outcomes[row] = outcome
+        elif not _is_missing(text):
             cells.refuse(
                 row,
-                "which is neither a number nor a word such as win, draw and loss (or H, D and A) "
-                "nor the name of the winner.",
+                ", which is not an outcome",
+                "Write numbers, words such as win, draw and loss (or H, D and A), or the name of "
+                "the winner.",
             )
-        outcomes[row] = math.nan if outcome is None else outcome
     return outcomes
 
 
-def _checked(cells: Cells, numbers: np.ndarray) -> np.ndarray:
-    """Refuse the points of chess, which are no results as they are."""
-    levels = set(numbers[~np.isnan(numbers)].tolist())
-    if 0.5 in levels and levels <= _POINTS:
-        cells.refuse(
-            int(np.argmax(numbers == 0.5)),
-            "half a point; give wins, ties and losses as 1, 0 and -1, or in words.",
+def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
+    """Read times as float64 numbers or as `datetime64`; NaN or NaT where missing.
+
+    Texts are dates if most of them are eight digits such as 20180131.
+
+    Args:
+        cells: the column.
+        date_format: the format of its dates, as for `strptime`; detected if `None`.
+    """
+    if cells.texts is None:
+        return _arrow_times(cells, date_format)
+    distinct = [text for text in dict.fromkeys(cells.texts) if not _is_missing(text)]
+    if not distinct:
+        cells.refuse_all(f"is empty in {cells.table.source!r}")
+    if date_format is None and all(map(_NUMBER.fullmatch, distinct)):
+        # A majority, because one day that does not exist must not turn all dates into numbers.
+        if 2 * sum(map(bool, map(_EIGHT_DIGITS.fullmatch, distinct))) <= len(distinct):
+            return read_numbers(cells)
+        date_format = "%Y%m%d"
+    date_format = date_format or _find_format(cells, distinct)
+    dates = {text: _parse(text, date_format) for text in distinct}
+    example = next((text for text, date in dates.items() if date is not None), None)
+    if example is None:
+        raise UsageError(
+            f"--date-format {date_format!r} fits no date of the column {cells.name!r}. Its first "
+            f"date is {distinct[0]!r}."
         )
-    return numbers
+    for text, date in dates.items():
+        if date is None:
+            problem = f", which is not a date of the same format as {example!r}"
+            cells.refuse(text, problem, "Write all dates in one format, such as 2018-12-25.")
+        if (date.tzinfo is None) != (dates[example].tzinfo is None):
+            problem = ", but only some dates have a time zone"
+            cells.refuse(text, problem, "Give a time zone to all dates or to none.")
+    known = {text: _in_utc(date) for text, date in dates.items()}
+    return np.array([known.get(text) for text in cells.texts], "datetime64[us]")
+
+
+def _find_format(cells: Cells, distinct: Sequence[str]) -> str:
+    """The only format that fits all dates, or the one that fits most of them."""
+    sample = distinct[:: max(1, len(distinct) // 50)]
+    possible = [form for form in _FORMATS if any(_parse(text, form) for text in sample)]
+    if not possible:
+        remedy = "Write 2018-12-25, or give the format, as in --date-format %d.%m.%Y."
+        cells.refuse(distinct[0], ", which is not a date", remedy)
+    dates = {form: [_parse(text, form) for text in distinct] for form in possible}
+    best = min(possible, key=lambda form: dates[form].count(None))
+    for other in possible:
+        if other == best or None in dates[other]:
+            continue
+        for text, one, two in zip(distinct, dates[best], dates[other], strict=True):
+            if one != two:
+                cells.refuse(
+                    text,
+                    ", which can be read in two ways",
+                    f"Give the format: --date-format '{best}' or --date-format '{other}'.",
+                )
+    return best
+
+
+def _parse(text: str, date_format: str) -> datetime | None:
+    """The date, or `None` if the text does not have the format."""
+    try:
+        iso = date_format == _ISO
+        date = datetime.fromisoformat(text) if iso else datetime.strptime(text, date_format)
+        _in_utc(date)
+    except (ValueError, OverflowError, re.error):
+        return None
+    return date
+
+
+def _in_utc(date: datetime) -> datetime:
+    return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)
+
+
+def _arrow_times(cells: Cells, date_format: str | None) -> np.ndarray:
+    import pyarrow as pa
+
+    kind = cells.values.type
+    if date_format is not None:
+        raise UsageError(
+            f"--date-format is for texts, but the column {cells.name!r} of "
+            f"{cells.table.source!r} holds {kind}. Leave the option out."
+        )
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return cells.values.to_numpy(zero_copy_only=False).astype("datetime64[us]")
+    return read_numbers(cells)
 
 
 def _arrow_numbers(cells: Cells) -> np.ndarray:
@@ -172,25 +273,20 @@ def _arrow_numbers(cells: Cells) -> np.ndarray:
     try:
         column = cells.values.cast(pa.float64())
     except pa.ArrowException:
-        cells.refuse(0, f"but the column holds {cells.values.type}; numbers are needed.")
+        cells.refuse_all(f"holds {cells.values.type} in {cells.table.source!r}, but needs numbers")
     return column.to_numpy(zero_copy_only=False).astype(np.float64)
 
 
-def _arrow_outcomes(cells: Cells) -> np.ndarray:
-    import pyarrow as pa
-
-    numbers = _arrow_numbers(cells)
-    return (
-        2.0 * numbers - 1.0 if pa.types.is_boolean(cells.values.type) else _checked(cells, numbers)
-    )
+def _is_missing(text: str) -> bool:
+    return text.casefold() in _MISSING
 
 
 def _number(text: str) -> float | None:
-    """A number, NaN for nothing, `None` for any other text."""
-    if is_missing(text):
+    """The number, NaN for a missing cell, `None` for any other text."""
+    if _is_missing(text):
         return math.nan
     try:
-        # Python reads underscores between digits, which tables do not mean.
+        # Python accepts underscores between digits; in a table they are a mistake.
         return None if "_" in text else float(text)
     except ValueError:
         return None

@@ -1,101 +1,194 @@
-"""Learning and inference with their progress shown."""
+"""Fit a model and write what `fit` and `demo` leave in a folder."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from itertools import combinations, permutations
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
 
 import jax
 import numpy as np
 
-from jaxkick import Dataset, Model, Posterior, infer, learn, suggest_model
+from jaxkick import Dataset, Model, Posterior, infer, learn, plotting, save, suggest_model
 from jaxkick.cli import console
+from jaxkick.cli.console import UsageError
+from jaxkick.cli.inputs import MODEL_FILE, read_scale
+from jaxkick.cli.output import write_csv
+from jaxkick.data.schema import ATTACK, HOME, Feature
+from jaxkick.errors import DataError
+from jaxkick.io import atomic_write
+from jaxkick.posterior.leaderboard import points_of
 
-__all__ = ["Fitted", "fit_model", "note_end", "precision", "starting_model"]
-
-
-class Fitted(NamedTuple):
-    """A fit and whether its learning came to an end.
-
-    Attributes:
-        posterior: the posterior under the learnt model.
-        converged: whether there was nothing more to gain.
-    """
-
-    posterior: Posterior
-    converged: bool
-
-
-@contextmanager
-def precision(double: bool) -> Iterator[None]:
-    """Compute in double or single precision, within.
-
-    Args:
-        double: whether double.
-    """
-    with jax.enable_x64(double):
-        yield
-
-
-def fit_model(data: Dataset, start: Model | None = None, max_steps: int = 100) -> Fitted:
-    """Learn a model and fit it, and say what may be wrong.
-
-    Args:
-        data: the matches.
-        start: where learning starts; suggested by the data if `None`.
-        max_steps: how many steps learning may take.
-
-    Raises:
-        ValueError: if there is no model for such outcomes.
-        InferenceError: if inference fails.
-    """
-    start = starting_model(data) if start is None else start
-    with console.stage("learning") as tell, _compiling_beside(start, data):
-
-        def report(step: int, value: float) -> None:
-            tell(f"step {step}, log-marginal likelihood {value:.2f}")
-
-        model, history = learn(start, data, max_steps=max_steps, progress=report)
-    with console.stage("rating"):
-        posterior = infer(model, data)
-    for finding in posterior.check():
-        console.note(str(finding))
-    note_end(history.converged, max_steps)
-    return Fitted(posterior, history.converged)
-
-
-def note_end(converged: bool, max_steps: int) -> None:
-    """Say so if learning stopped before its end."""
-    if not converged:
-        console.note(
-            f"learning stopped after {max_steps} steps without having converged; raise --max-steps."
-        )
+__all__ = [
+    "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up", "starting_model",
+    "write_products",
+]  # fmt: skip
 
 
 def starting_model(data: Dataset) -> Model:
-    """A model to learn from.
-
-    Raises:
-        ValueError: if it is open what the outcomes mean.
-    """
-    if set(np.unique(np.asarray(data.outcome)).tolist()) == {0.0, 1.0}:
-        raise ValueError(
-            "outcomes are 0 and 1, which may be losses and wins, or ties and wins; write losses as "
-            "-1, or outcomes in words: win, draw and loss, or true and false."
+    """Suggest the model to start learning from; refuse ambiguous outcomes."""
+    if set(np.unique(data.observations.outcome).tolist()) == {0.0, 1.0}:
+        raise DataError(
+            "{argument} is 0 or 1 in every row, so 0 may be a loss or a tie",
+            "Write losses as -1, or outcomes in words: win, draw and loss, or true and false.",
+            argument="outcome",
         )
     return suggest_model(data)
 
 
+def fit_model(
+    data: Dataset, start: Model, folder: Path, max_steps: int = 100
+) -> tuple[Posterior, bool]:
+    """Learn the parameters of a model, fit it, save the fit and print its diagnostics.
+
+    Returns:
+        The posterior, and whether learning converged.
+    """
+    with console.stage("learning") as tell, _compiling_inference(start, data):
+        model, history = learn(
+            start,
+            data,
+            max_steps=max_steps,
+            progress=lambda step, value: tell(f"step {step}, log marginal likelihood {value:.2f}"),
+        )
+    with console.stage("rating"):
+        posterior = infer(model, data)
+    # Saved before anything else can fail.
+    save(folder / MODEL_FILE, posterior)
+    for diagnostic in posterior.check():
+        console.note(str(diagnostic))
+    note_if_stopped(history.converged, max_steps)
+    return posterior, history.converged
+
+
+def note_if_stopped(converged: bool, max_steps: int) -> None:
+    """Print a note if learning stopped before it converged."""
+    if not converged:
+        console.note(f"learning has not converged after {max_steps} steps. Raise --max-steps.")
+
+
 @contextmanager
-def _compiling_beside(model: Model, data: Dataset) -> Iterator[None]:
-    """Compile inference and prediction on another core, while learning compiles its own program."""
+def _compiling_inference(model: Model, data: Dataset) -> Iterator[None]:
+    """Compile inference on a second core while learning compiles its own program."""
     double = data.outcome.dtype == np.float64
 
     def compile_inference() -> None:
-        # The setting holds for the thread that makes it.
-        with precision(double):
+        # The setting is local to a thread.
+        with jax.enable_x64(double):
             _ = infer(model, data, max_steps=1, throw=False).states
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(compile_inference)
         yield
+
+
+def best_peaks(posterior: Posterior) -> dict[str, Any]:
+    """Rank competitors by the highest mean score of their careers, as ratings of Elo.
+
+    Returns:
+        Columns rank, name, rating, lower, upper (90 % intervals), peak (its time) and matches.
+    """
+    board = posterior.leaderboard(scale="elo")
+    peaks = []
+    for name, matches in zip(board["name"], board["matches"], strict=True):
+        scores = posterior.scores(name)
+        best = int(np.argmax(scores.mean))
+        moments = float(scores.mean[best]), float(scores.variance[best])
+        peaks.append((*moments, str(name), scores.times[best], int(matches)))
+    peaks.sort(key=lambda peak: -peak[0])
+    means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))
+    points = points_of("elo", posterior.model.likelihood)
+    rating = points.centre + points.factor * means
+    reach = NormalDist().inv_cdf(0.95) * points.factor * np.sqrt(variances)
+    return {
+        "rank": np.arange(1, len(peaks) + 1),
+        "name": names,
+        "rating": rating,
+        "lower": rating - reach,
+        "upper": rating + reach,
+        "peak": posterior.data.index.scale.to_user(times),
+        "matches": matches,
+    }
+
+
+def pair_up(posterior: Posterior, names: Sequence[Hashable], time: Any) -> dict[str, np.ndarray]:
+    """Forecast all matches among some competitors; at both homes if there is an advantage."""
+    at_home = HOME in posterior.data.names
+    pairs = list(permutations(names, 2) if at_home else combinations(names, 2))
+    if not pairs:
+        return {}
+    first, second = (list(side) for side in zip(*pairs, strict=True))
+    prediction = posterior.predict(first, second, time, home=1 if at_home else None)
+    return {
+        "time": np.full(len(pairs), time),
+        "first": np.array(first),
+        "second": np.array(second),
+        **({"home": np.array(first)} if at_home else {}),
+        **prediction.columns(),
+    }
+
+
+def make_folder(path: Path) -> Path:
+    """Make the folder unless it exists."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"--output is {str(path)!r}, which is a file. Give a folder.")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_products(
+    folder: Path,
+    posterior: Posterior,
+    tables: Mapping[str, Mapping[str, Any]],
+    curves: Sequence[Hashable],
+    title: str,
+) -> list[Path]:
+    """Write tables, a plot of scores and the report beside the model.
+
+    Args:
+        folder: the folder.
+        posterior: the posterior.
+        tables: tables by the name of their file; the report shows the forecasts, too.
+        curves: the competitors in the plot.
+        title: the title of the report.
+
+    Returns:
+        The files, with that of the model.
+    """
+    written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
+    forecasts = tables["forecasts"].items()
+    chances = {name: column for name, column in forecasts if not name.startswith("score_")}
+    with _unless_missing("plot"):
+        written.append(_plot(folder / "scores.png", posterior, curves))
+    with _unless_missing("report"):
+        from jaxkick.report import write_report
+
+        path = folder / "report.html"
+        written.append(write_report(path, posterior, title=title, forecasts=chances))
+    return [folder / MODEL_FILE, *written]
+
+
+def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 5.5), dpi=150, layout="constrained")
+    features = [name if name in posterior.data.names else Feature(name, ATTACK) for name in names]
+    scale = read_scale(None, posterior.model.likelihood)
+    plotting.scores(posterior, features, scale=scale, ax=figure.subplots())
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png")
+    return path
+
+
+@contextmanager
+def _unless_missing(what: str) -> Iterator[None]:
+    """Turn a missing library into a note that names the extra."""
+    try:
+        yield
+    except ImportError:
+        console.note(
+            f"no {what} was written, because a library is not installed. Install it with "
+            f'`pip install "jaxkick[{what}]"`.'
+        )

@@ -1,156 +1,209 @@
-"""The options that commands share."""
+"""The options of the commands; those that several commands share in a group are data classes."""
 
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from jaxkick.cli.console import UsageError
 from jaxkick.cli.output import Format
 
-__all__ = [
-    "As",
-    "Date",
-    "DateFormat",
-    "Delimiter",
-    "Encoding",
-    "Every",
-    "First",
-    "FirstWon",
-    "Float64",
-    "HomeColumn",
-    "HomeFlag",
-    "Invalid",
-    "MaxSteps",
-    "ModelFile",
-    "Neutral",
-    "OnInvalid",
-    "Outcome",
-    "Output",
-    "ReadAs",
-    "Results",
-    "Scale",
-    "ScoreFirst",
-    "ScoreSecond",
-    "Second",
-    "Shape",
-    "Time",
-    "Top",
-    "Unit",
-    "Weight",
-]
+ReadAs = StrEnum("ReadAs", ["result", "difference", "counts"])
+TimeUnit = StrEnum("TimeUnit", ["year", "month", "week", "day", "hour", "minute", "second"])
+Every = StrEnum("Every", ["day", "week"])
+Invalid = StrEnum("Invalid", {"stop": "raise", "drop": "drop"})
 
-
-class ReadAs(StrEnum):
-    """What two columns of points say."""
-
-    result = "result"
-    difference = "difference"
-    counts = "counts"
-
-
-class Invalid(StrEnum):
-    """What to do with rows that can be read but not used."""
-
-    stop = "raise"
-    drop = "drop"
-
-
-class TimeUnit(StrEnum):
-    """The unit that dates are counted in."""
-
-    year = "year"
-    month = "month"
-    week = "week"
-    day = "day"
-    hour = "hour"
-    minute = "minute"
-    second = "second"
-
-
-class Every(StrEnum):
-    """How long a block of matches is that is predicted at once."""
-
-    day = "day"
-    week = "week"
-
-
-Results = Annotated[Path, typer.Argument(help="Results as CSV (also gzipped) or Parquet.")]
+Results = Annotated[Path, typer.Argument(help="Results as CSV (may be gzipped) or Parquet.")]
 ModelFile = Annotated[
-    Path, typer.Argument(help="What `jaxkick fit` wrote: its folder, or the model in it.")
-]
-Time = Annotated[str, typer.Option(help="Column of dates, or of numbers, that say when.")]
-First = Annotated[str, typer.Option(help="Column of the first side, such as the home team.")]
-Second = Annotated[str, typer.Option(help="Column of the second side.")]
-Outcome = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; or the name of "
-        "the winner. Other numbers are differences of points.",
-    ),
-]
-ScoreFirst = Annotated[str | None, typer.Option(help="Column of the first side's points.")]
-ScoreSecond = Annotated[str | None, typer.Option(help="Column of the second side's points.")]
-As = Annotated[
-    ReadAs,
-    typer.Option(
-        "--as",
-        help="What the points say: who won; by how much; or both counts, which gives every "
-        "side an attack and a defence.",
-    ),
-]
-FirstWon = Annotated[
-    bool, typer.Option("--first-won", help="The first side won every match: winners and losers.")
+    Path, typer.Argument(help="Folder that `jaxkick fit` wrote, or the model file in it.")
 ]
 HomeFlag = Annotated[bool, typer.Option("--home", help="The first side is at home.")]
-HomeColumn = Annotated[
-    str | None,
-    typer.Option(help="Column that says who is at home: 1, -1 or 0 (nobody), or its name."),
-]
-Neutral = Annotated[
-    str | None,
-    typer.Option(help="Column that is true on neutral ground; elsewhere the first is at home."),
-]
-Weight = Annotated[str | None, typer.Option(help="Column of weights, which are not negative.")]
-Unit = Annotated[
-    TimeUnit | None, typer.Option(help="Unit that dates are counted in; years if not given.")
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of the file, such as cp1252; UTF-8 if not given.")
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="What stands between cells; found if not given.")
-]
+Unit = Annotated[TimeUnit | None, typer.Option(help="Unit of time for dates; default: year.")]
 DateFormat = Annotated[
     str | None,
-    typer.Option(
-        help="Format of dates that are texts, such as %d/%m/%Y; found if there is no doubt.",
-    ),
+    typer.Option(help="Format of dates, such as %d/%m/%Y; detected if it is unambiguous."),
 ]
 OnInvalid = Annotated[
     Invalid,
     typer.Option(
-        help="Stop at rows that lack something or contradict themselves, or leave them out. A "
-        "cell that cannot be read always stops.",
+        help="Stop at rows with missing or contradictory values, or drop them. A cell that cannot "
+        "be read always stops the command.",
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write into.")]
-Shape = Annotated[
-    Format, typer.Option("--format", help="How results are written to the standard output.")
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
+NewModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Model file to write, or an existing folder; default: overwrite the model.",
+    ),
 ]
+Fixtures = Annotated[
+    Path | None,
+    typer.Option(
+        help="Matches to forecast, as CSV or Parquet with the columns of the fitted file except "
+        "for outcomes.",
+    ),
+]
+Shape = Annotated[Format, typer.Option("--format", help="Format of the standard output.")]
+Title = Annotated[str | None, typer.Option(help="Title of the report.")]
 Float64 = Annotated[
-    bool, typer.Option("--float64/--float32", help="Precision; single is quicker on a GPU.")
+    bool, typer.Option("--float64/--float32", help="Precision; single is faster on a GPU.")
 ]
 Scale = Annotated[
     str | None,
     typer.Option(
-        help="Scale of ratings: elo, trueskill, or CENTRE/SPREAD as in 1500/400, the points for "
-        "odds of 10 to 1; `score` for scores as they are.",
+        help="Rating scale: elo, trueskill, or CENTRE/SPREAD such as 1500/400, where SPREAD is the "
+        "difference for odds of 10 to 1; `score` for the scores themselves.",
     ),
 ]
-Top = Annotated[int | None, typer.Option(min=1, help="How many competitors to list.")]
+Top = Annotated[int | None, typer.Option(min=1, help="Number of competitors to list.")]
 Date = Annotated[
     str | None,
-    typer.Option("--time", help="When, as a date or number; the last match if not given."),
+    typer.Option("--time", help="Date or number; default: the time of the last match."),
 ]
-MaxSteps = Annotated[int, typer.Option(min=1, help="How many steps learning may take.")]
+MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of learning steps.")]
+Interval = Annotated[float, typer.Option(help="Probability of the intervals.")]
+MinMatches = Annotated[
+    int,
+    typer.Option(min=1, help="Exclude competitors with fewer matches by that time."),
+]
+ActiveWithin = Annotated[
+    float | None,
+    typer.Option(
+        help="Exclude competitors whose last match was longer ago, in the model's unit of time."
+    ),
+]
+Name = Annotated[str | None, typer.Option(help="Name of this side.")]
+Away = Annotated[bool, typer.Option("--away", help="The second side is at home.")]
+Newcomers = Annotated[
+    bool, typer.Option("--allow-unknown", help="Allow competitors that the model does not know.")
+]
+Start = Annotated[
+    str | None,
+    typer.Option(help="First time to predict; default: that of the last fifth of the matches."),
+]
+Period = Annotated[Every, typer.Option(help="Length of the blocks that are predicted at once.")]
+Repeats = Annotated[
+    bool, typer.Option("--allow-repeats", help="Allow matches that the model already has.")
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """Options for reading a file; those that are `None` are detected."""
+
+    date_format: DateFormat = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of the file, such as cp1252; default: UTF-8.")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Character between cells; detected if not given.")
+    ] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns of a file of results."""
+
+    time: Annotated[str, typer.Option(help="Column of dates or numbers: the time of each match.")]
+    first: Annotated[str, typer.Option(help="Column of the first side, such as the home team.")]
+    second: Annotated[str, typer.Option(help="Column of the second side.")]
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; or the name of "
+            "the winner. Other numbers are differences of points.",
+        ),
+    ] = None
+    score_first: Annotated[str | None, typer.Option(help="Column of the first side's points.")] = (
+        None
+    )
+    score_second: Annotated[
+        str | None, typer.Option(help="Column of the second side's points.")
+    ] = None
+    read_as: Annotated[
+        ReadAs,
+        typer.Option(
+            "--as",
+            help="What to model: who won (result), by how many points (difference), or the points "
+            "of each side (counts), which gives every side an attack and a defence.",
+        ),
+    ] = ReadAs.result
+    first_won: Annotated[
+        bool,
+        typer.Option(
+            "--first-won", help="The first side won every match: a list of winners, losers."
+        ),
+    ] = False
+    home: HomeFlag = False
+    home_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the side at home: 1 (first), -1 (second) or 0 (nobody), or its name."
+        ),
+    ] = None
+    neutral: Annotated[
+        str | None,
+        typer.Option(help="Column that is true on neutral ground; elsewhere the first is at home."),
+    ] = None
+    weight: Annotated[str | None, typer.Option(help="Column of weights, zero or more.")] = None
+
+    def schema(self) -> Any:
+        """The `Schema` of the data.
+
+        Raises:
+            UsageError: if options contradict each other.
+        """
+        from jaxkick.data.schema import Schema
+
+        if (self.score_first is None) != (self.score_second is None):
+            raise UsageError("--score-first and --score-second go together. Give both or neither.")
+        points = self.score_first is not None
+        if (self.outcome is not None) + points + self.first_won != 1:
+            raise UsageError(
+                "give outcomes in one way: --outcome COLUMN, or --score-first COLUMN with "
+                "--score-second COLUMN, or --first-won."
+            )
+        if self.read_as is not ReadAs.result and not points:
+            raise UsageError("--as needs points. Give --score-first and --score-second.")
+        if self.first_won and (self.home or self.neutral is not None):
+            raise UsageError(
+                "--first-won with --home or --neutral would mean that every winner is at home. "
+                "Give the side at home with --home-column."
+            )
+        if self.home and self.home_column is not None:
+            raise UsageError("--home and --home-column contradict each other. Give one of them.")
+        named = ("time", "first", "second", "outcome", "neutral", "weight")
+        columns: dict[str, Any] = {name: getattr(self, name) for name in named}
+        if points:
+            columns[str(self.read_as)] = (self.score_first, self.score_second)
+        return Schema(home=self.home_column or self.home or None, **columns)
+
+
+def expand(command: Callable) -> Callable:
+    """Give a command the fields of its groups as options, because Typer knows no groups."""
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    groups = {name: hints[name] for name in hints if dataclasses.is_dataclass(hints[name])}
+
+    def run(**options: Any) -> Any:
+        for name, kind in groups.items():
+            fields = {each.name: options.pop(each.name) for each in dataclasses.fields(kind)}
+            options[name] = kind(**fields)
+        return command(**options)
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        group = name in groups
+        parameters += inspect.signature(groups[name]).parameters.values() if group else [parameter]
+    free = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    expanded: Any = functools.wraps(command)(run)
+    expanded.__signature__ = inspect.Signature(free)
+    expanded.__annotations__ = {each.name: each.annotation for each in free}
+    return expanded

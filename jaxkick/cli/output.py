@@ -1,4 +1,4 @@
-"""Results out: tables for people, CSV and JSON for pipes."""
+"""Print results: as a table for people, as CSV or JSON for scripts."""
 
 import csv
 import io
@@ -12,96 +12,74 @@ from typing import Any
 
 __all__ = ["Format", "emit", "show_time", "write_csv"]
 
-_BRIEF = {"first_wins": "win", "second_wins": "loss"}
-_CHANCES = frozenset({"best", "win", "tie", "loss"})
+Format = StrEnum("Format", ["table", "csv", "json"])
+
+_SHORT_NAMES = {"p_win": "win", "p_tie": "tie", "p_loss": "loss"}
+_PROBABILITIES = frozenset({"best", "win", "tie", "loss"})
 _PAIRS = {"interval": ("lower", "upper"), "ranks": ("rank_lower", "rank_upper")}
-_LEFT_OUT = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
-_NARROW = 120
+_HIDDEN = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
+_MIN_WIDTH = 120
 _DIGITS = 4
 
 
-class Format(StrEnum):
-    """How results are written to the standard output."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-
-
 def emit(columns: Mapping[str, Any], form: Format, title: str | None = None) -> None:
-    """Write a table to the standard output.
-
-    Args:
-        columns: values by column.
-        form: how to write them.
-        title: what stands above a table for people.
-    """
+    """Print a table, given by its columns, to the standard output; JSON and CSV have no title."""
     if form is Format.table:
         _print_table(columns, title)
     elif form is Format.csv:
         sys.stdout.write(_as_csv(columns))
     else:
-        rows = zip(*map(_values, columns.values()), strict=True)
-        records = [dict(zip(columns, map(_json, row), strict=True)) for row in rows]
+        records = [dict(zip(columns, row, strict=True)) for row in _rows(columns)]
         sys.stdout.write(json.dumps(records, ensure_ascii=False, indent=1) + "\n")
 
 
 def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:
-    """Write a table to a file, which appears whole or not at all.
+    """Write a table to a file atomically, and return the path."""
+    from jaxkick.io import atomic_write
 
-    Args:
-        path: the file.
-        columns: values by column.
-
-    Returns:
-        The file.
-    """
-    from jaxkick._files import written_whole
-
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(_as_csv(columns).encode())
     return path
 
 
 def _as_csv(columns: Mapping[str, Any]) -> str:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    rows = zip(*map(_values, columns.values()), strict=True)
-    writer.writerows([["" if _json(cell) is None else _json(cell) for cell in row] for row in rows])
+    # An empty cell stands for `None`.
+    csv.writer(text, lineterminator="\n").writerows([list(columns), *_rows(columns)])
     return text.getvalue()
 
 
+def _rows(columns: Mapping[str, Any]) -> list[tuple]:
+    """The rows of a table, with `None` for numbers that are not finite."""
+    lists = [
+        [None if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in column]
+        for column in map(_values, columns.values())
+    ]
+    return list(zip(*lists, strict=True))
+
+
 def _values(column: Any) -> list:
-    """Plain values: numbers of either precision with as many digits as they have."""
+    """Values of Python; float32 numbers keep their digits."""
     import numpy as np
 
     array = np.asarray(column)
     if array.dtype == np.float32:
         return [float(str(number)) for number in array]
     if array.dtype.kind == "M":
-        return [show_time(moment) for moment in array]
+        return [show_time(time) for time in array]
     return array.tolist()
 
 
-def show_time(moment: Any) -> str | None:
-    """A time as a text, a date without its hours where it has none; nothing for no time.
-
-    Args:
-        moment: a number or a `datetime64`.
-    """
+def show_time(time: Any) -> str | None:
+    """Format a number or a `datetime64`; midnight as a date, a missing time as `None`."""
     import numpy as np
 
-    if not isinstance(moment, np.datetime64):
-        return str(moment)
-    if np.isnat(moment):
+    if not isinstance(time, np.datetime64):
+        return str(time)
+    if np.isnat(time):
         return None
-    day = moment.astype("datetime64[D]")
-    return str(day) if day == moment else str(moment.astype("datetime64[s]"))
-
-
-def _json(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    day = time.astype("datetime64[D]")
+    return str(day) if day == time else str(time.astype("datetime64[s]"))
 
 
 def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
@@ -114,37 +92,39 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
     table.padding = (0, 1)
     shown = _for_people({name: _values(column) for name, column in columns.items()})
     for name, values in shown.items():
-        # Where a terminal is narrow, names give way and numbers do not.
+        # In a narrow terminal names are wrapped, but not numbers.
         firm = name in _PAIRS or not any(isinstance(value, str) for value in values)
         side = "right" if firm else "left"
         table.add_column(Text(name.replace("_", " ")), justify=side, no_wrap=firm)
     for row in zip(*shown.values(), strict=True):
         cells = [_cell(name, value) for name, value in zip(shown, row, strict=True)]
         table.add_row(*map(Text, cells))
-    # Lines are cut to the width of a terminal, but never in a file or pipe.
-    width = None if sys.stdout.isatty() else max(_NARROW, 40 * len(shown))
+    # A terminal limits the width; a file or a pipe does not.
+    width = None if sys.stdout.isatty() else max(_MIN_WIDTH, 40 * len(shown))
     Console(width=width, highlight=False).print(table)
 
 
 def _for_people(columns: dict[str, list]) -> dict[str, list]:
-    """Fewer and shorter columns: ends of intervals together, no deviations, brief names."""
-    joined = {low: (name, columns.get(high)) for name, (low, high) in _PAIRS.items()}
-    upper = {high for low, high in _PAIRS.values() if low in columns}
-    shown = {}
-    for name, values in columns.items():
-        other, ends = joined.get(name, (None, None))
-        if other is not None and ends is not None:
-            pairs = zip(values, ends, strict=True)
-            shown[other] = [_span(name, *pair) for pair in pairs]
-        elif name not in upper and name not in _LEFT_OUT:
-            shown[_BRIEF.get(name, name)] = values
-    return shown
+    """Join the ends of intervals, drop standard deviations and shorten column names."""
+    hidden = set(_HIDDEN)
+    joined: dict[str, tuple[str, list]] = {}
+    for name, (low, high) in _PAIRS.items():
+        if low in columns and high in columns:
+            pairs = zip(columns[low], columns[high], strict=True)
+            joined[low] = name, [_span(low, *pair) for pair in pairs]
+            hidden.add(high)
+    shown = [
+        joined.get(name, (_SHORT_NAMES.get(name, name), values))
+        for name, values in columns.items()
+        if name not in hidden
+    ]
+    return dict(shown)
 
 
 def _span(name: str, low: float, high: float) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    # A dash before a minus would be hard to read.
+    # A dash before a minus sign is hard to read.
     between = "–" if low >= 0 else " to "
     return f"{_cell(name, low)}{between}{_cell(name, high)}"
 
@@ -154,6 +134,6 @@ def _cell(name: str, value: Any) -> str:
         return ""
     if not isinstance(value, float):
         return str(value)
-    if name in _CHANCES:
+    if name in _PROBABILITIES:
         return f"{value:.1%}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{_DIGITS}g}"

@@ -1,1 +1,1 @@
-"""Bridges from other packages: their names and units over jaxkick's engine."""
+"""Interfaces of other packages on top of jaxkick."""

@@ -1,10 +1,10 @@
-"""To and from TrueSkillThroughTime: its parameters, and whole histories of two-sided games.
+"""Convert models and histories of TrueSkillThroughTime to jaxkick, and back.
 
-A player's skill begins as N(mu, sigma²) and gains gamma² of variance in a unit of time: a
-`Wiener` kernel with its origin at the player's first game. Every player of a game performs
-with noise of variance beta² around the skill, so that k players on both sides together make
-a probit likelihood whose noise has the variance k beta², and `p_draw` is the probability of a
-tie between equals: a margin of Φ⁻¹((1 + p_draw) / 2) such deviations.
+A player's skill starts as N(mu, sigma²) and gains a variance of gamma² per unit of time: a
+`Wiener` kernel with its origin at the player's first game. Each player performs with noise of
+variance beta² around the skill. A game of k players therefore has a probit likelihood with noise
+of variance k beta². `p_draw` is the probability of a tie between equals, which corresponds to a
+margin of Φ⁻¹((1 + p_draw) / 2) standard deviations of that noise.
 """
 
 import math
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import jaxkick as jk
+from jaxkick.errors import DataError
 
 __all__ = ["from_history", "from_parameters", "to_history", "to_parameters"]
 
@@ -26,39 +27,38 @@ def from_parameters(
     gamma: float = 0.03,
     p_draw: float = 0.0,
 ) -> jk.Model:
-    """The model of games of one against one, with scores in units of √2 beta.
+    """Build the model of one-on-one games, with scores in units of √2 beta.
+
+    The model is for data such as that of `Dataset.from_pairs`.
 
     Args:
         mu: prior mean of skills.
         sigma: prior standard deviation of skills.
         beta: standard deviation of a player's performance.
-        gamma: standard deviation that a skill gains in a unit of time.
+        gamma: standard deviation that a skill gains per unit of time.
         p_draw: probability of a tie between equals.
-
-    Returns:
-        The model, for data such as `Dataset.from_pairs` makes.
     """
     unit = math.sqrt(2.0) * beta
     return jk.Model(_kernel(sigma / unit, gamma / unit), _likelihood(p_draw), mu / unit)
 
 
 def to_parameters(model: jk.Model, beta: float = 1.0) -> dict[str, float]:
-    """The parameters of games of one against one, as arguments of `History`.
+    """Convert a model of one-on-one games to arguments of `History`.
 
     Args:
-        model: with one `Wiener` or `Constant` kernel, and `Probit` or `OrdinalProbit` with a
-            margin.
+        model: a model with one `Wiener` or `Constant` kernel, and `Probit` or `OrdinalProbit`
+            with a margin.
         beta: standard deviation of a player's performance, which sets the scale of skills.
 
     Returns:
         `mu`, `sigma`, `beta`, `gamma` and `p_draw`.
 
     Raises:
-        ValueError: if TrueSkillThroughTime has no such model.
+        DataError: if TrueSkillThroughTime has no such model.
     """
     unit = math.sqrt(2.0) * beta
     sigma, gamma = _deviations(model.kernel)
-    mean = model.mean_of("default", 0, np.dtype(float))
+    mean = model.mean_of("skill", 0, np.dtype(float))
     return {
         "mu": float(mean) * unit,
         "sigma": sigma * unit,
@@ -69,25 +69,23 @@ def to_parameters(model: jk.Model, beta: float = 1.0) -> dict[str, float]:
 
 
 def from_history(history: Any) -> tuple[jk.Model, jk.Dataset]:
-    """Model and data of a `History`, with scores in its own units.
+    """Convert a `History` to a model and data, with scores in the units of the history.
 
-    The posterior means and variances are those of `history.learning_curves()` at convergence.
+    Posterior means and variances equal those of `history.learning_curves()` at convergence.
 
     Args:
         history: a `trueskillthroughtime.History` with `times`, whose games have two teams.
             Players may have their own priors, beta and gamma.
 
-    Returns:
-        The model and the data.
-
     Raises:
-        ValueError: if a game has more than two teams, if the history has no times, or if weights
+        DataError: if a game has more than two teams, if the history has no times, or if weights
             differ from one in games that may end in a draw.
     """
     if not history.time:
-        raise ValueError(
-            "`history` has no `times`: its players then age by their own games, which one clock "
-            "cannot tell; pass `times=` to `History`."
+        raise DataError(
+            "{argument} has no `times`, so that each player ages by the number of own games",
+            "jaxkick needs a common time: pass `times=` to `History`.",
+            argument="history",
         )
     players = {name: agent.player for name, agent in history.agents.items()}
     times, games, outcomes = [], [], []
@@ -106,35 +104,39 @@ def from_history(history: Any) -> tuple[jk.Model, jk.Dataset]:
 
 
 def to_history(model: jk.Model, data: jk.Dataset) -> dict[str, Any]:
-    """Arguments of `trueskillthroughtime.History` for model and data.
+    """Convert a model and data to arguments of `trueskillthroughtime.History`.
 
     Args:
-        model: with `Wiener` or `Constant` kernels, and `Probit` or `OrdinalProbit` with a margin.
-        data: games of two sides whose coefficients are all ±c, with c √k the same for all
-            games of k players: a game of one against one always is.
+        model: a model with `Wiener` or `Constant` kernels, and `Probit` or `OrdinalProbit` with a
+            margin.
+        data: games of two sides. The coefficients of a game of k players must be ±c, with the
+            same c √k in all games; one-on-one games always satisfy this.
 
     Returns:
         `composition`, `results`, `times`, `mu`, `sigma`, `beta`, `gamma` and `p_draw`. The
         skills are the scores, in the same units.
 
     Raises:
-        ValueError: if TrueSkillThroughTime has no such model or games.
+        DataError: if TrueSkillThroughTime has no such model or games.
     """
     deviations = {_deviations(model.kernel_of(chain.group)) for chain in data.chains}
-    means = {mean for chain in data.chains for mean in _means(model, chain)}
+    means: set[float] = set()
+    for chain in data.chains:
+        found = model.mean_of(chain.group, np.unique(chain.feature), chain.gap.dtype)
+        means |= set(np.atleast_1d(found).tolist())
     if len(deviations) > 1 or len(means) > 1:
-        raise ValueError(
-            f"features differ in their kernels {deviations} or prior means {means}; give all of "
-            "them the same, or write a `Player` for each into `priors` of `History`."
+        raise DataError(
+            f"The features differ in kernels {deviations} or prior means {means}",
+            "Give all of them the same, or pass a `Player` for each as `priors` of `History`.",
         )
     ((sigma, gamma),) = deviations
     return {
         "composition": _composition(data),
-        "results": [[int(max(y, 0)), int(max(-y, 0))] for y in np.asarray(data.outcome)],
+        "results": [[int(max(y, 0)), int(max(-y, 0))] for y in data.observations.outcome],
         "times": data.index.times.tolist(),
         "mu": means.pop(),
         "sigma": sigma,
-        "beta": 1.0 / _noise_scale(np.asarray(data.coefficients)),
+        "beta": 1.0 / _noise_scale(data.observations.coefficients),
         "gamma": gamma,
         "p_draw": _p_draw(model.likelihood),
     }
@@ -147,22 +149,16 @@ def _kernel(sigma: float, gamma: float) -> jk.kernels.AbstractKernel:
 
 
 def _deviations(kernel: Any) -> tuple[float, float]:
-    """`sigma` and `gamma` of a kernel."""
+    """Return `sigma` and `gamma` of a kernel."""
     if isinstance(kernel, jk.kernels.Constant):
         return math.sqrt(float(kernel.variance.value)), 0.0
     if isinstance(kernel, jk.kernels.Wiener) and kernel.origin is jk.kernels.FIRST:
-        variances = kernel.origin_variance.value, kernel.variance.value
-        return tuple(math.sqrt(float(variance)) for variance in variances)
-    raise ValueError(
-        f"TrueSkillThroughTime has no {kernel}; it has `Wiener(variance, FIRST, origin_variance)` "
-        "and `Constant(variance)`."
+        sigma, gamma = kernel.origin_variance.value, kernel.variance.value
+        return math.sqrt(float(sigma)), math.sqrt(float(gamma))
+    raise DataError(
+        f"TrueSkillThroughTime has no {kernel}",
+        "Use `Wiener(variance, FIRST, origin_variance)` or `Constant(variance)`.",
     )
-
-
-def _means(model: jk.Model, chain: Any) -> list[float]:
-    """The different prior means of the features of a chain."""
-    features = np.unique(chain.feature)
-    return np.unique(model.mean_of(chain.group, features, chain.gap.dtype)).tolist()
 
 
 def _likelihood(p_draw: float) -> jk.likelihoods.AbstractLikelihood:
@@ -176,18 +172,20 @@ def _p_draw(likelihood: Any) -> float:
         return 0.0
     if isinstance(likelihood, jk.likelihoods.OrdinalProbit) and likelihood.margin is not None:
         return 2.0 * NormalDist().cdf(float(likelihood.margin.value)) - 1.0
-    raise ValueError(
-        f"TrueSkillThroughTime has no {likelihood}; it has `Probit` and `OrdinalProbit(margin)`."
+    raise DataError(
+        f"TrueSkillThroughTime has no {likelihood}", "Use `Probit` or `OrdinalProbit(margin=)`."
     )
 
 
 def _coefficients(event: Any, players: Any, p_draw: float) -> dict[Hashable, float]:
-    """The coefficients of a game's players, in units of the noise of its outcome."""
+    """Compute the coefficients of a game's players, in units of the noise of its outcome."""
     if len(event.names) != 2:
-        raise ValueError(f"{event} has {len(event.names)} teams; jaxkick's games have two sides.")
+        raise DataError(f"{event} has {len(event.names)} teams, but jaxkick's games have two sides")
     weights = event.weights or [[1.0] * len(team) for team in event.names]
     if p_draw > 0 and any(weight != 1.0 for team in weights for weight in team):
-        raise ValueError(f"{event} has weights and may end in a draw; its margin is its own.")
+        raise DataError(
+            f"{event} has weights and may end in a draw, so that it has a margin of its own"
+        )
     signed = {}
     for team, share, sign in zip(event.names, weights, (1.0, -1.0), strict=True):
         signed |= {name: sign * weight for name, weight in zip(team, share, strict=True)}
@@ -196,7 +194,7 @@ def _coefficients(event: Any, players: Any, p_draw: float) -> dict[Hashable, flo
 
 
 def _noise_scale(coefficients: np.ndarray) -> float:
-    """c √k, where every game of k players has coefficients ±c."""
+    """Return c √k, where each game of k players has coefficients ±c."""
     counts = (coefficients != 0).sum(axis=1)
     largest = np.abs(coefficients).max(axis=1)
     unequal = ~np.isclose(np.abs(coefficients).sum(axis=1), counts * largest)
@@ -204,17 +202,18 @@ def _noise_scale(coefficients: np.ndarray) -> float:
     different = unequal | ~np.isclose(scales, scales[0])
     if different.any():
         row = int(np.argmax(different))
-        raise ValueError(
-            f"the coefficients of observation {row} are {coefficients[row].tolist()}; "
-            "TrueSkillThroughTime wants ±c for k players, with the same c √k in all games."
+        raise DataError(
+            f"The coefficients are {coefficients[row].tolist()}",
+            "TrueSkillThroughTime needs ±c for k players, with the same c √k in all games.",
+            row=row,
+            count=int(different.sum()),
         )
     return float(scales[0])
 
 
 def _composition(data: jk.Dataset) -> list[list[list[Hashable]]]:
-    """The names of both teams of every game."""
-    numbers = np.concatenate([np.ravel(chain.feature) for chain in data.chains] + [[-1]])
-    features, coefficients = numbers[np.asarray(data.slots)], np.asarray(data.coefficients)
+    """List the names of both teams of each game."""
+    features, coefficients = data.observations.features, data.observations.coefficients
     return [
         [[data.names[m] for m, x in zip(*game, strict=True) if sign * x > 0] for sign in (1, -1)]
         for game in zip(features.tolist(), coefficients.tolist(), strict=True)

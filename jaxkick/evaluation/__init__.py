@@ -1,5 +1,6 @@
-"""Does it predict well? Walk-forward evaluation without leaks, metrics and baselines."""
+"""Walk-forward evaluation of models, with metrics and baselines."""
 
+from jaxkick.evaluation.backtest import AbstractForecaster, Refit, split_time, walk_forward
 from jaxkick.evaluation.baselines import (
     Elo,
     Random,
@@ -7,18 +8,17 @@ from jaxkick.evaluation.baselines import (
     constant_scores,
     trueskill_through_time,
 )
-from jaxkick.evaluation.blocks import split_time
-from jaxkick.evaluation.bootstrap import Estimate, estimate_mean
-from jaxkick.evaluation.calibration import Calibration, calibrate
-from jaxkick.evaluation.forecaster import AbstractForecaster, Refit
 from jaxkick.evaluation.forecasts import Comparison, Forecasts, Summary, compare
 from jaxkick.evaluation.metrics import (
+    Calibration,
+    Estimate,
     accuracy,
+    bootstrap_mean,
     brier_score,
+    calibration_curve,
     log_loss,
     ranked_probability_score,
 )
-from jaxkick.evaluation.walk_forward import walk_forward
 
 __all__ = [
     "AbstractForecaster",
@@ -32,11 +32,11 @@ __all__ = [
     "Summary",
     "TrueSkill",
     "accuracy",
+    "bootstrap_mean",
     "brier_score",
-    "calibrate",
+    "calibration_curve",
     "compare",
     "constant_scores",
-    "estimate_mean",
     "log_loss",
     "ranked_probability_score",
     "split_time",

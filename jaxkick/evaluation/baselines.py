@@ -1,8 +1,8 @@
-"""What to beat: random guesses, constant scores, Elo, TrueSkill, and TrueSkill Through Time."""
+"""Baselines: random guesses, constant scores, Elo, TrueSkill and TrueSkill Through Time."""
 
 import abc
 from collections.abc import Iterator, Mapping
-from typing import Self
+from typing import Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -12,43 +12,37 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import ArrayLike, PyTree
 from scipy.optimize import minimize
 
-from jaxkick._parameters import AbstractParameter, Fixed, nonnegative, positive, resolve
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.dataset.dataset import Dataset
-from jaxkick.evaluation.blocks import Blocks
-from jaxkick.evaluation.forecaster import AbstractForecaster, Predicted
-from jaxkick.evaluation.single_pass import (
-    Features,
-    Matches,
-    Rule,
-    by_feature,
-    read_matches,
-    run_pass,
-)
+from jaxkick.data.dataset import Dataset
+from jaxkick.errors import DataError
+from jaxkick.evaluation.backtest import AbstractForecaster, Blocks, Predicted
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels.nonstationary import Wiener
-from jaxkick.kernels.stationary import Constant
-from jaxkick.learning.free import Frame, split
-from jaxkick.likelihoods.base import AbstractLikelihood
-from jaxkick.likelihoods.binary import Logit, Probit
-from jaxkick.likelihoods.ordinal import OrdinalProbit
+from jaxkick.kernels import FIRST, Constant, Epoch, Wiener
+from jaxkick.learning.objective import Template, split
+from jaxkick.likelihoods import AbstractLikelihood, Logit, OrdinalProbit, Probit
 from jaxkick.model import Model
+from jaxkick.online import Matches, Roster, Rule, lay_out, predict_blocks
+from jaxkick.parameters import AbstractParameter, Fixed, named, nonnegative, positive
 
 __all__ = ["Elo", "Random", "TrueSkill", "constant_scores", "trueskill_through_time"]
 
-Parameter = AbstractParameter | dict[str, AbstractParameter]
+Parameter: TypeAlias = AbstractParameter | dict[str, AbstractParameter]
 """One parameter for all features, or one for each group."""
 
-_ENOUGH = 1e-10  # tuning ends with a step that lowers the mean log loss by no more than this
+ParameterLike: TypeAlias = (
+    ArrayLike | AbstractParameter | Mapping[str, ArrayLike | AbstractParameter]
+)
+
+_TOLERANCE = 1e-10  # tuning ends when a step lowers the mean log loss by less than this
 _THIRDS = 0.43072729929545756  # Φ⁻¹(2/3), the margin that makes three outcomes equally probable
 
 
 def constant_scores(likelihood: AbstractLikelihood | None = None, variance: float = 1.0) -> Model:
-    """The model whose scores never change.
+    """Build a model whose scores never change.
 
     Args:
         likelihood: how an outcome follows from the score; `Probit()` if `None`.
-        variance: variance of the scores.
+        variance: prior variance of scores.
     """
     return Model(Constant(variance), Probit() if likelihood is None else likelihood)
 
@@ -58,19 +52,19 @@ def trueskill_through_time(
     variance: float = 1.0,
     time_variance: float = 0.1,
 ) -> Model:
-    """TrueSkill's dynamics, smoothed: Brownian motion from a feature's first match on.
+    """Build the model of TrueSkill Through Time: Brownian motion from the first match on.
 
     Args:
         likelihood: how an outcome follows from the score; `Probit()` if `None`.
-        variance: variance of the scores at the first match.
-        time_variance: what a unit of time adds to it.
+        variance: prior variance of scores at the first match.
+        time_variance: variance added per unit of time.
     """
     kernel = Wiener(time_variance, origin_variance=variance)
     return Model(kernel, Probit() if likelihood is None else likelihood)
 
 
 class Random(AbstractForecaster):
-    """All outcomes are equally probable.
+    """The forecaster for which all outcomes are equally probable.
 
     Attributes:
         ties: whether a tie is one of them.
@@ -85,133 +79,135 @@ class Random(AbstractForecaster):
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Random":
         return self
 
-    def begin(self, data: Dataset) -> PyTree:
+    def init(self, data: Dataset) -> PyTree:
         return ()
 
-    def forecast(self, data: Dataset, blocks: Blocks, memory: PyTree) -> Iterator[Predicted]:
+    def forecast(self, data: Dataset, blocks: Blocks, state: PyTree) -> Iterator[Predicted]:
         nothing = np.zeros(len(blocks.rows))
-        yield Predicted(len(blocks.tested), blocks.rows, ScoreMoments(nothing, nothing), memory)
+        yield Predicted(len(blocks.tested), blocks.rows, ScoreMoments(nothing, nothing), state)
 
 
-class _AbstractSinglePass(AbstractForecaster):
-    """A rating system that looks at each match once, in the order of time."""
-
-    @abc.abstractmethod
-    def rule(self, features: Features) -> Rule:
-        """How ratings of these features change."""
+class _AbstractRatingSystem(AbstractForecaster):
+    """A rating system that sees each match once, in time order; see `jaxkick.online`."""
 
     @abc.abstractmethod
+    def rule(self, groups: tuple[str, ...], epoch: Epoch) -> Rule:
+        """The rule by which matches change the ratings of these groups."""
+
     def log_prob(self, outcome: Array, score: ScoreMoments) -> Float[Array, " n"]:
-        """The logarithm of the predicted probability of outcomes."""
+        """Logarithm of the predicted probability of outcomes."""
+        return self.likelihood.predictive_log_prob(outcome, score.mean, score.variance)
 
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> Self:
-        """Minimise the mean log loss of past matches, each predicted from earlier blocks."""
-        matches, features = read_matches(data, blocks, before), Features.of(data)
+        """Minimize the mean log loss of past matches, each predicted from earlier blocks."""
+        past = _Past.of(data, blocks, before)
         free, frame = split(self)
         start, restore = ravel_pytree(free)
 
         def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
             point = restore(jnp.asarray(point, start.dtype))
-            value, slope = _loss_and_slope(point, frame, features, matches)
+            value, slope = _loss_and_slope(point, frame, past)
             return float(value), np.asarray(ravel_pytree(slope)[0], np.float64)
 
-        # In float32 slopes are rounded: a search until they are small enough might not end.
-        enough = max(_ENOUGH, 10.0 * float(jnp.finfo(start.dtype).eps))
-        found = minimize(
-            evaluate,
-            np.asarray(start, np.float64),
-            jac=True,
-            method="L-BFGS-B",
-            options={"ftol": enough},
-        )
+        # Slopes in float32 are rounded: without this, the search might not end.
+        tolerance = max(_TOLERANCE, 10.0 * float(jnp.finfo(start.dtype).eps))
+        begin, options = np.asarray(start, np.float64), {"ftol": tolerance}
+        found = minimize(evaluate, begin, jac=True, method="L-BFGS-B", options=options)
         return frame.fill(restore(jnp.asarray(found.x, start.dtype)))
 
-    def begin(self, data: Dataset) -> PyTree:
+    def init(self, data: Dataset) -> PyTree:
         return ()
 
-    def forecast(self, data: Dataset, blocks: Blocks, memory: PyTree) -> Iterator[Predicted]:
-        matches = read_matches(data, blocks, int(blocks.tested[-1]) + 1)
+    def forecast(self, data: Dataset, blocks: Blocks, state: PyTree) -> Iterator[Predicted]:
+        past = _Past.of(data, blocks, int(blocks.tested[-1]) + 1)
         found = np.empty((2, data.num_observations))
-        found[:, matches.rows] = _run(self, Features.of(data), matches)
+        found[:, past.order] = _predict(self, past)
         moments = ScoreMoments(*found[:, blocks.rows])
-        yield Predicted(len(blocks.tested), blocks.rows, moments, memory)
+        yield Predicted(len(blocks.tested), blocks.rows, moments, state)
+
+
+class _Past(eqx.Module):
+    """The matches of past blocks, ready for the scan."""
+
+    matches: Matches
+    epoch: Epoch
+    order: np.ndarray
+    groups: tuple[str, ...] = eqx.field(static=True)
+    num_features: int = eqx.field(static=True)
+
+    @staticmethod
+    def of(data: Dataset, blocks: Blocks, before: int) -> "_Past":
+        """Lay out the matches of all blocks with a smaller number than `before`."""
+        order = np.flatnonzero(blocks.number < before)
+        order = order[np.lexsort((order, data.index.times[order]))]
+        roster, dtype = Roster.of(data), np.dtype(data.outcome.dtype)
+        numbers = blocks.number[order]
+        matches, _ = lay_out(data.observations, order, roster, dtype, blocks=numbers)
+        epoch = Epoch.at(roster.epoch, dtype)
+        return _Past(matches, epoch, order, roster.groups, len(roster.names))
+
+    def predict(self, system: _AbstractRatingSystem) -> ScoreMoments:
+        rule = system.rule(self.groups, self.epoch)
+        return predict_blocks(rule, rule.blank_states(self.num_features), self.matches)
 
 
 @eqx.filter_jit
-def _run(system: _AbstractSinglePass, features: Features, matches: Matches) -> ScoreMoments:
-    return run_pass(system.rule(features), matches)
+def _predict(system: _AbstractRatingSystem, past: _Past) -> ScoreMoments:
+    return past.predict(system)
 
 
 @eqx.filter_jit
-def _loss_and_slope(
-    free: PyTree, frame: Frame, features: Features, matches: Matches
-) -> tuple[Scalar, PyTree]:
+def _loss_and_slope(free: PyTree, frame: Template, past: _Past) -> tuple[Scalar, PyTree]:
     def loss(free):
         system = frame.fill(free)
-        score = run_pass(system.rule(features), matches)
-        value = -jnp.mean(system.log_prob(jnp.asarray(matches.outcome), score))
-        return value, value
+        log_prob = system.log_prob(jnp.asarray(past.matches.outcome), past.predict(system))
+        return -jnp.mean(log_prob), -jnp.mean(log_prob)
 
-    # Forward mode: few parameters, and no ratings to keep of every match.
+    # Forward mode: there are few parameters, and no states of every match to keep.
     slope, value = jax.jacfwd(loss, has_aux=True)(free)
     return value, slope
 
 
-class Elo(_AbstractSinglePass):
-    """Ratings that take a step along the slope of the log-likelihood after each match.
+class Elo(_AbstractRatingSystem):
+    """Ratings that move along the gradient of the log-likelihood of each match.
 
-    With `Logit()`, the system of chess: r ← r ± rate (y − P(win)). With `OrdinalLogit(margin=)`
-    there are ties within a margin.
+    With `Logit()` this is the rating system of chess: r ← r ± rate (y − P(win)). With
+    `OrdinalLogit(margin=)` there are ties within a margin. `walk_forward(..., relearn=)` tunes
+    the parameters.
 
     Attributes:
-        rate: how far a step goes; a number, or one for each group of features.
+        rate: step size (the K-factor, in units of scores): a number, or one for each group.
         likelihood: how an outcome follows from the score.
     """
 
     rate: Parameter
     likelihood: AbstractLikelihood
 
-    def __init__(
-        self,
-        rate: ArrayLike | AbstractParameter | Mapping[str, ArrayLike | AbstractParameter] = 0.1,
-        likelihood: AbstractLikelihood | None = None,
-    ):
-        """Set starting values, for `walk_forward(..., relearn=)` to tune.
-
-        Args:
-            rate: how far a step goes; a number, or one for each group of features.
-            likelihood: how an outcome follows from the score; `Logit()` if `None`.
-        """
-        self.rate = _read(rate, positive)
+    def __init__(self, rate: ParameterLike = 0.1, likelihood: AbstractLikelihood | None = None):
+        """Set starting values; the likelihood is `Logit()` if `None`."""
+        self.rate = _read("rate", rate, positive)
         self.likelihood = Logit() if likelihood is None else likelihood
 
-    def rule(self, features: Features) -> Rule:
-        rate = by_feature(self.rate, features)
-        likelihood = resolve(self.likelihood, rate.dtype)
-
-        def update(here, x, mean, variance, outcome, weight):
-            slope = likelihood.local(outcome)(jnp.sum(x * mean)).first
-            slope = slope if weight is None else slope * weight
-            return mean + rate[here] * x * slope, variance
-
-        nothing = jnp.zeros_like(rate)
-        return Rule(nothing, nothing, nothing, update)
+    def rule(self, groups: tuple[str, ...], epoch: Epoch) -> Rule:
+        kernels = {group: Constant(_of_group("rate", self.rate, group)) for group in groups}
+        return Rule(Model(kernels, self.likelihood), epoch, groups, at_mean=True)
 
     def log_prob(self, outcome: Array, score: ScoreMoments) -> Float[Array, " n"]:
         return self.likelihood.log_prob(outcome, score.mean)
 
 
-class TrueSkill(_AbstractSinglePass):
-    """Gaussian ratings, updated once by each match; the scores move as Brownian motion.
+class TrueSkill(_AbstractRatingSystem):
+    """Gaussian ratings, updated once by each match; scores follow Brownian motion.
 
-    Herbrich, Minka and Graepel, "TrueSkill: a Bayesian skill rating system", 2006: one pass of
-    expectation propagation, forwards only. In their terms, with likelihoods of unit noise,
-    `variance` is σ², `match_variance` is τ² and 2 β² is 1.
+    Herbrich, Minka and Graepel, "TrueSkill: a Bayesian skill rating system", 2006: one forward
+    pass of expectation propagation. In their notation, with likelihoods of unit noise,
+    `variance` is σ², `match_variance` is τ² and 2 β² is 1. `walk_forward(..., relearn=)` tunes
+    the parameters, except variances of zero.
 
     Attributes:
-        variance: variance of a rating before the first match; a number, or one for each group.
-        match_variance: what each match adds beforehand; likewise.
-        time_variance: what a unit of time adds; likewise.
+        variance: variance of a rating before the first match: a number, or one for each group.
+        match_variance: variance added before each match; likewise.
+        time_variance: variance added per unit of time; likewise.
         likelihood: how an outcome follows from the score.
     """
 
@@ -222,50 +218,40 @@ class TrueSkill(_AbstractSinglePass):
 
     def __init__(
         self,
-        variance: ArrayLike | AbstractParameter | Mapping[str, ArrayLike | AbstractParameter] = 1.0,
-        match_variance: ArrayLike
-        | AbstractParameter
-        | Mapping[str, ArrayLike | AbstractParameter] = 0.01,
-        time_variance: ArrayLike
-        | AbstractParameter
-        | Mapping[str, ArrayLike | AbstractParameter] = 0.0,
+        variance: ParameterLike = 1.0,
+        match_variance: ParameterLike = 0.01,
+        time_variance: ParameterLike = 0.0,
         likelihood: AbstractLikelihood | None = None,
     ):
-        """Set starting values, for `walk_forward(..., relearn=)` to tune.
-
-        Args:
-            variance: variance of a rating before the first match.
-            match_variance: what each match adds beforehand; zero stays zero.
-            time_variance: what a unit of time adds; zero stays zero.
-            likelihood: how an outcome follows from the score; `Probit()` if `None`.
-        """
-        self.variance = _read(variance, positive)
-        self.match_variance = _read(match_variance, nonnegative)
-        self.time_variance = _read(time_variance, nonnegative)
+        """Set starting values; the likelihood is `Probit()` if `None`."""
+        self.variance = _read("variance", variance, positive)
+        self.match_variance = _read("match_variance", match_variance, nonnegative)
+        self.time_variance = _read("time_variance", time_variance, nonnegative)
         self.likelihood = Probit() if likelihood is None else likelihood
 
-    def rule(self, features: Features) -> Rule:
-        variance = by_feature(self.variance, features)
-        likelihood = resolve(self.likelihood, variance.dtype)
-
-        def update(here, x, mean, variance, outcome, weight):
-            score, spread = jnp.sum(x * mean), jnp.sum(x * x * variance)
-            _, first, second = likelihood.log_partition(outcome, score, spread, weight)
-            share = x * variance
-            return mean + share * first, variance + share * share * second
-
-        return Rule(
-            variance,
-            by_feature(self.match_variance, features),
-            by_feature(self.time_variance, features),
-            update,
-        )
-
-    def log_prob(self, outcome: Array, score: ScoreMoments) -> Float[Array, " n"]:
-        return self.likelihood.predictive_log_prob(outcome, score.mean, score.variance)
+    def rule(self, groups: tuple[str, ...], epoch: Epoch) -> Rule:
+        kernels, added = {}, []
+        for group in groups:
+            variance = _of_group("variance", self.variance, group)
+            drift = _of_group("time_variance", self.time_variance, group)
+            kernels[group] = Wiener(drift, FIRST, variance)
+            added.append(_of_group("match_variance", self.match_variance, group))
+        return Rule(Model(kernels, self.likelihood), epoch, groups, tuple(added))
 
 
-def _read(value, constrain) -> Parameter:
+def _read(name: str, value: ParameterLike, constrain) -> Parameter:
     if isinstance(value, Mapping):
-        return {group: constrain(each) for group, each in value.items()}
-    return constrain(value)
+        return {key: named(f"{name}[{key!r}]", constrain)(each) for key, each in value.items()}
+    return named(name, constrain)(value)
+
+
+def _of_group(name: str, value: Parameter, group: str) -> AbstractParameter:
+    if isinstance(value, AbstractParameter):
+        return value
+    if group not in value:
+        raise DataError(
+            f"{{argument}} has no value for the group {group!r} of the data",
+            f"It has values for {', '.join(map(repr, value))}; add one for {group!r}.",
+            argument=name,
+        )
+    return value[group]

@@ -1,100 +1,261 @@
-"""How good probabilities were: one loss for each match, from probabilities and what happened.
+"""Metrics of predicted probabilities, their bootstrap intervals, and calibration curves.
 
-All functions take probabilities [n, levels] with the levels in increasing order, and the
-place of what happened among them, from 0. They refuse what is no place or no number.
+All functions take probabilities [n, levels], with the levels of the outcome in increasing order,
+and labels [n]: the number of the level that happened, counted from 0.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["accuracy", "brier_score", "log_loss", "ranked_probability_score", "read_levels"]
+from jaxkick.errors import DataError
+
+__all__ = [
+    "Calibration",
+    "Estimate",
+    "accuracy",
+    "bootstrap_mean",
+    "brier_score",
+    "calibration_curve",
+    "check_options",
+    "interval",
+    "log_loss",
+    "ranked_probability_score",
+    "resampled_means",
+]
 
 
-def log_loss(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """−log of the probability of what happened.
+class Estimate(NamedTuple):
+    """A number with the lower and upper end of its confidence interval."""
 
-    Args:
-        probabilities: of each level.
-        places: which level it was.
+    value: float
+    lower: float
+    upper: float
 
-    Returns:
-        One loss for each match; finite, because a probability of zero counts as the smallest
-        number that is one.
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ({self.lower:.4f} to {self.upper:.4f})"
+
+
+class Calibration(NamedTuple):
+    """A calibration curve.
+
+    Attributes:
+        predicted: mean probability in each bin.
+        observed: frequency of the predicted events in each bin.
+        lower: lower ends of the bootstrap intervals of `observed`.
+        upper: upper ends of the bootstrap intervals of `observed`.
+        counts: number of probabilities in each bin.
+        error: expected calibration error, the mean of |observed − predicted| over all
+            probabilities, with its bootstrap interval. It is above zero by chance alone.
     """
-    probabilities, places = read_levels(probabilities, places)
-    happened = np.take_along_axis(probabilities, places[:, None], axis=1)[:, 0]
+
+    predicted: np.ndarray
+    observed: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    counts: np.ndarray
+    error: Estimate
+
+
+def log_loss(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Compute −log of the probability of what happened, for each match.
+
+    A probability of zero counts as the smallest positive number, so that losses are finite.
+    """
+    probabilities, labels = _read(probabilities, labels)
+    happened = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
     return -np.log(np.maximum(happened, np.finfo(np.float64).tiny))
 
 
-def accuracy(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Whether the most probable level was the right one; a share where several are.
+def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Compute 1 for each match whose most probable level happened, else 0.
 
-    Args:
-        probabilities: of each level.
-        places: which level it was.
-
-    Returns:
-        One, zero, or the share of the right one among equally probable levels.
+    The result is 1/k if k levels are the most probable and one of them happened.
     """
-    probabilities, places = read_levels(probabilities, places)
+    probabilities, labels = _read(probabilities, labels)
     best = probabilities >= probabilities.max(axis=1, keepdims=True) * (1.0 - 1e-6)
-    right = np.take_along_axis(best, places[:, None], axis=1)[:, 0]
+    right = np.take_along_axis(best, labels[:, None], axis=1)[:, 0]
     return right / best.sum(axis=1)
 
 
-def brier_score(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """½ Σ (p − y)² over the levels, from 0 to 1; (p − y)² where there are two of them.
+def brier_score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Compute ½ Σ (p − y)² over the levels, for each match; (p − y)² if there are two."""
+    return 0.5 * np.sum(_errors(probabilities, labels) ** 2, axis=1)
 
-    Args:
-        probabilities: of each level.
-        places: which level it was.
+
+def ranked_probability_score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Compute the mean squared error of the cumulative probabilities, for each match.
+
+    The ranked probability score (RPS) penalizes a prediction that is off by one level less than
+    one that is off by two. With two levels it equals the Brier score.
     """
-    return 0.5 * np.sum(_errors(probabilities, places) ** 2, axis=1)
-
-
-def ranked_probability_score(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Mean squared error of the cumulative probabilities of ordered levels.
-
-    A prediction that is off by one level costs less than one that is off by two. With two
-    levels it is the Brier score.
-
-    Args:
-        probabilities: of each level.
-        places: which level it was.
-    """
-    error = _errors(probabilities, places)
+    error = _errors(probabilities, labels)
     return np.mean(np.cumsum(error, axis=1)[:, :-1] ** 2, axis=1)
 
 
-def read_levels(probabilities: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities as float64 and places as integers.
+def bootstrap_mean(
+    values: np.ndarray,
+    blocks: np.ndarray,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """Compute the mean over matches and its bootstrap interval.
+
+    Whole blocks are resampled, because matches of one block depend on each other.
 
     Args:
-        probabilities: of each level.
-        places: which level it was.
+        values: one number for each match.
+        blocks: the block of each match.
+        confidence: probability of the interval.
+        resamples: number of resamples.
+        seed: seed of the random numbers.
 
     Raises:
-        ValueError: if they do not belong together, or are no numbers and no places.
+        DataError: if an argument is outside its range.
     """
-    probabilities, places = np.asarray(probabilities, np.float64), np.asarray(places)
-    if probabilities.ndim != 2 or places.shape != probabilities.shape[:1]:
-        raise ValueError(
-            f"`probabilities` has the shape {probabilities.shape} and `places` {places.shape}; "
-            "give one row of probabilities, and one place, for each match."
+    check_options(confidence, resamples)
+    means = resampled_means(values, blocks, resamples, seed)
+    return interval(float(np.mean(values)), means, confidence)
+
+
+def calibration_curve(
+    probabilities: np.ndarray,
+    labels: np.ndarray,
+    blocks: np.ndarray,
+    *,
+    bins: int = 10,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Calibration:
+    """Compare probabilities with frequencies, in bins of equally many probabilities.
+
+    All levels are pooled. Of two levels only the higher one is used.
+
+    Args:
+        probabilities: probability of each level.
+        labels: number of the level that happened.
+        blocks: the block of each match; whole blocks are resampled.
+        bins: number of bins.
+        confidence: probability of the intervals.
+        resamples: number of resamples.
+        seed: seed of the random numbers.
+
+    Raises:
+        DataError: if an argument is outside its range.
+    """
+    check_options(confidence, resamples)
+    if bins < 1:
+        raise DataError(
+            "{argument} is {value}, but must be at least 1", argument="bins", value=bins
         )
-    lost = ~np.isfinite(probabilities).all(axis=1)
-    if lost.any():
-        raise ValueError(f"`probabilities` holds no number in row {np.argmax(lost)}; leave it out.")
+    probabilities, labels = _read(probabilities, labels)
+    first = 1 if probabilities.shape[1] == 2 else 0
+    predicted = probabilities[:, first:]
+    happened = (np.arange(probabilities.shape[1]) == labels[:, None])[:, first:]
+    edges = np.unique(np.quantile(predicted, np.linspace(0, 1, bins + 1)[1:-1]))
+    bin_of = np.searchsorted(edges, predicted.ravel(), side="right")
+    # Number the bins again: some are empty if many probabilities are equal.
+    bin_of = np.unique(bin_of, return_inverse=True)[1]
+    clusters = np.unique(blocks, return_inverse=True)[1]
+    shape = (clusters.max() + 1, bin_of.max() + 1)
+    cells = np.repeat(clusters, predicted.shape[1]) * shape[1] + bin_of
+    tables = [
+        np.bincount(cells, weights=column, minlength=shape[0] * shape[1]).reshape(shape)
+        for column in (np.ones(predicted.size), predicted.ravel(), happened.ravel().astype(float))
+    ]
+    counts, predicted_mean, observed, error = _curve(*(table.sum(axis=0) for table in tables))
+    weights = _resampling_weights(shape[0], resamples, seed)
+    _, _, resampled, errors = _curve(*(weights @ table for table in tables))
+    lower, upper = np.nanquantile(resampled, _tails(confidence), axis=0)
+    error = interval(float(error), errors, confidence)
+    return Calibration(predicted_mean, observed, lower, upper, counts, error)
+
+
+def check_options(confidence: float, resamples: int) -> None:
+    """Check the arguments of a bootstrap interval."""
+    if not 0.0 < confidence < 1.0:
+        raise DataError(
+            "{argument} is {value}, but must be a probability between 0 and 1",
+            argument="confidence",
+            value=confidence,
+        )
+    if resamples < 1:
+        raise DataError(
+            "{argument} is {value}, but must be at least 1", argument="resamples", value=resamples
+        )
+
+
+def resampled_means(
+    values: np.ndarray, blocks: np.ndarray, resamples: int, seed: int
+) -> np.ndarray:
+    """Compute the mean over matches in each resample of blocks, the same for the same seed."""
+    _, clusters = np.unique(blocks, return_inverse=True)
+    counts = np.bincount(clusters)
+    sums = np.bincount(clusters, weights=values)
+    weights = _resampling_weights(len(counts), resamples, seed)
+    return (weights @ sums) / (weights @ counts)
+
+
+def interval(value: float, resampled: np.ndarray, confidence: float) -> Estimate:
+    """Add the central interval of resampled values to an estimate."""
+    lower, upper = np.quantile(resampled, _tails(confidence))
+    return Estimate(value, float(lower), float(upper))
+
+
+def _tails(confidence: float) -> list[float]:
+    return [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
+
+
+def _resampling_weights(num_clusters: int, resamples: int, seed: int) -> np.ndarray:
+    """Count how often each cluster is drawn in each resample [resamples, clusters]."""
+    shares = np.full(num_clusters, 1.0 / num_clusters)
+    return np.random.default_rng(seed).multinomial(num_clusters, shares, size=resamples)
+
+
+def _curve(
+    counts: np.ndarray, predicted: np.ndarray, observed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Counts, mean prediction and frequency of each bin, and the calibration error."""
+    filled = np.where(counts > 0, counts, np.nan)
+    gap = np.abs(observed - predicted).sum(axis=-1) / counts.sum(axis=-1)
+    return counts, predicted / filled, observed / filled, gap
+
+
+def _read(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Check probabilities and labels, and convert them to float64 and int64."""
+    probabilities, labels = np.asarray(probabilities, np.float64), np.asarray(labels)
+    if probabilities.ndim != 2 or labels.shape != probabilities.shape[:1]:
+        raise DataError(
+            f"{{argument}} has the shape {probabilities.shape} and `labels` {labels.shape}",
+            "Pass one row of probabilities and one label for each match.",
+            argument="probabilities",
+        )
+    invalid = ~np.isfinite(probabilities).all(axis=1)
+    if invalid.any():
+        raise DataError(
+            "{argument} is not finite",
+            "Leave the row out.",
+            argument="probabilities",
+            row=int(np.argmax(invalid)),
+            count=int(invalid.sum()),
+        )
     levels = probabilities.shape[1]
-    outside = ~np.isin(places, np.arange(levels))
+    outside = ~np.isin(labels, np.arange(levels))
     if outside.any():
         row = int(np.argmax(outside))
-        raise ValueError(
-            f"`places` is {places[row]} in row {row}, but must be the place of one of {levels} "
-            f"levels, from 0 to {levels - 1}; an outcome such as -1 is none."
+        raise DataError(
+            f"{{argument}} is {labels[row]}, but must be from 0 to {levels - 1}",
+            "Labels count the levels of the outcome; an outcome such as -1 is not a label.",
+            argument="labels",
+            row=row,
+            count=int(outside.sum()),
         )
-    return probabilities, places.astype(np.int64)
+    return probabilities, labels.astype(np.int64)
 
 
-def _errors(probabilities: np.ndarray, places: np.ndarray) -> np.ndarray:
-    probabilities, places = read_levels(probabilities, places)
-    return probabilities - (np.arange(probabilities.shape[1]) == places[:, None])
+def _errors(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    probabilities, labels = _read(probabilities, labels)
+    return probabilities - (np.arange(probabilities.shape[1]) == labels[:, None])

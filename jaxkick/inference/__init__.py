@@ -1,14 +1,12 @@
 """Approximate inference: expectation propagation and reverse KL on chains of entries."""
 
-from jaxkick.inference.ending import InferenceError, Result
-from jaxkick.inference.ep import ExpectationPropagation
-from jaxkick.inference.kl import ReverseKL
-from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
+from jaxkick.inference.status import InferenceError, Status
 
 __all__ = [
     "AbstractMethod",
     "ExpectationPropagation",
     "InferenceError",
-    "Result",
     "ReverseKL",
+    "Status",
 ]

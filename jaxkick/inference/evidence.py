@@ -19,15 +19,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jaxkick._smallmat import AbstractMatrix, dot, frobenius
+from jaxkick._math.small_matrices import AbstractMatrix, dot, frobenius
 from jaxkick._typing import Scalar
-from jaxkick.inference.loop import LoopResult
-from jaxkick.inference.method import AbstractMethod
+from jaxkick.chains.filter import step_times
+from jaxkick.chains.layout import Chain
+from jaxkick.chains.smoother import States
+from jaxkick.chains.step import Adjoint, Site, State, StepModel, StepTime
+from jaxkick.inference.fixed_point import LoopResult
+from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Problem
-from jaxkick.statespace.chain import Chain
-from jaxkick.statespace.filter import moments_of
-from jaxkick.statespace.smoother import States
-from jaxkick.statespace.step import Adjoint, Moment, Site, State, StepModel
 
 __all__ = ["log_evidence"]
 
@@ -39,7 +39,7 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
     """The log-marginal likelihood (EP), or its lower bound (reverse KL).
 
     Its derivative in the parameters and data of `problem` is that of the value at the fixed
-    point; the fixed point itself counts as held still.
+    point; the fixed point itself is held constant.
 
     Args:
         problem: model and data.
@@ -49,7 +49,7 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
     Returns:
         The evidence.
     """
-    return end.observed - method.pretended(end.cavities, end.sites) + end.log_normaliser
+    return end.observed - method.site_terms(end.cavities, end.sites) + end.log_normaliser
 
 
 @log_evidence.def_jvp
@@ -86,7 +86,9 @@ class _Slopes(NamedTuple):
 def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: States) -> _Slopes:
     """The slopes at every entry, from the smoother's adjoints."""
 
-    def slopes(past: State, before: Moment, now: Moment, future: Adjoint, site: Site) -> _Slopes:
+    def slopes(
+        past: State, before: StepTime, now: StepTime, future: Adjoint, site: Site
+    ) -> _Slopes:
         r, N = future.r, future.N.symmetric()
         excess = r @ r.T - N
         A, before_P = step.transition(before, now), past.P.symmetric()
@@ -100,7 +102,7 @@ def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: State
             measurement=mean * error - score_cov * site.precision,
         )
 
-    moments = moments_of(chain)
+    moments = step_times(chain)
     return _over_entries(slopes)(
         _previous(states.past), _previous(moments), moments, states.future, sites
     )
@@ -109,14 +111,14 @@ def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: State
 def _along_slopes(step: StepModel, chain: Chain, slopes: _Slopes) -> Scalar:
     """A function of the state space, linear in its matrices, with the given slopes."""
 
-    def along(slopes: _Slopes, before: Moment, now: Moment) -> Scalar:
+    def along(slopes: _Slopes, before: StepTime, now: StepTime) -> Scalar:
         inside = frobenius(slopes.transition, step.transition(before, now)) + frobenius(
             slopes.covariance, step.noise_cov(before, now)
         )
         opening = frobenius(slopes.covariance, step.prior_cov(now))
         return jnp.where(now.first, opening, inside) + frobenius(slopes.measurement, step.h)
 
-    moments = moments_of(chain)
+    moments = step_times(chain)
     return jnp.sum(_over_entries(along)(slopes, _previous(moments), moments))
 
 

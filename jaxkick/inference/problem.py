@@ -4,25 +4,25 @@ Marginals live in chain layout, likelihoods in observation layout. Every entry b
 one observation and one slot of it, so both ways are gathers and never a scatter.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import resolve
-from jaxkick._sharding import all_entries, gathered_positions, shared_out
-from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.dataset.dataset import Dataset
-from jaxkick.likelihoods.base import AbstractLikelihood, Derivatives
+from jaxkick._typing import Array, Bool, Float, Int, Real, Scalar
+from jaxkick._xla import compute_once
+from jaxkick.chains.devices import all_entries, gathered_positions, shared_out
+from jaxkick.chains.layout import Chain
+from jaxkick.chains.smoother import Smoothed, smooth_chain
+from jaxkick.chains.step import Site, StepModel
+from jaxkick.data.dataset import Dataset
+from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
-from jaxkick.statespace.chain import Chain
-from jaxkick.statespace.smoother import Smoothed, smooth_chain
-from jaxkick.statespace.step import Site, StepModel
+from jaxkick.parameters import resolve
 
 __all__ = [
     "Problem",
@@ -55,7 +55,7 @@ class Problem(eqx.Module):
         chains: the entries of every group of features.
         outcome: the outcome of every observation.
         weight: the weight of every observation; `None` where all are one.
-        active: which observations count; the others have sites of zero.
+        mask: which observations count; the others, such as padding, have sites of zero.
         slots: the position of every slot's entry, slot by slot: sums over slots are then sums
             of whole arrays.
         coefficients: the coefficient of every slot, slot by slot.
@@ -63,20 +63,20 @@ class Problem(eqx.Module):
         entry_observations: the observation of every entry, in chain layout.
         offset: the prior mean of every observation's score; `None` where it is zero.
 
-    On a mesh observations are padded with some that are not active, so that every device has
+    On a mesh observations are padded with masked ones, so that every device has
     as many.
     """
 
     steps: tuple[StepModel, ...]
     likelihood: AbstractLikelihood
     chains: tuple[Chain, ...]
-    outcome: Float[Array, " N"]
+    outcome: Real[Array, " N"]
     weight: Float[Array, " N"] | None
-    active: Bool[Array, " N"] | None
+    mask: Bool[Array, " N"]
     slots: Int[Array, "P N"]
     coefficients: Float[Array, "P N"]
-    entry_coefficients: tuple[Float[Array, "C R"], ...]
-    entry_observations: tuple[Int[Array, "C R"], ...]
+    entry_coefficients: tuple[Float[Array, "_ _"], ...]
+    entry_observations: tuple[Int[Array, "_ _"], ...]
     offset: Float[Array, " N"] | None
 
     @property
@@ -90,7 +90,7 @@ class Problem(eqx.Module):
         return tuple(smooth_chain(*chain, keep_states) for chain in chains)
 
     def no_sites(self) -> Sites:
-        """Sites that say nothing."""
+        """Sites without information."""
         return tuple(
             Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.chains
         )
@@ -101,80 +101,62 @@ class Problem(eqx.Module):
         Entries are those of processes with mean zero; the prior mean is added here.
         """
         means, variances = zip(*entries, strict=True)
-        means, variances = all_entries(means, self.mesh), all_entries(variances, self.mesh)
-        mean, variance = 0.0 if self.offset is None else self.offset, 0.0
-        for slots, x in zip(self.slots, self.coefficients, strict=True):
-            # An empty slot reads any entry, and has coefficient zero.
-            mean = mean + x * jnp.take(means, slots, mode="clip")
-            # Not x² times it: XLA would keep the squares for the next step.
-            variance = variance + x * (x * jnp.take(variances, slots, mode="clip"))
-        return ScoreMoments(mean, variance)
+        mean = self.combine(means)
+        flat = all_entries(variances, self.mesh)
+        # Not x² times it: XLA would keep the squares for the next step.
+        terms = (
+            x * (x * jnp.take(flat, slots, mode="clip"))
+            for slots, x in zip(self.slots, self.coefficients, strict=True)
+        )
+        offset = 0.0 if self.offset is None else self.offset
+        return ScoreMoments(mean + offset, functools.reduce(jnp.add, terms))
 
     def observe(
-        self,
-        function: Callable[["Problem", ScoreMoments], Derivatives],
-        entries: tuple[ScoreMoments, ...],
+        self, function: Callable[["Problem", ScoreMoments], Derivatives], score: ScoreMoments
     ) -> Derivatives:
-        """What a function makes of every observation's score; zero for those that do not count.
+        """Evaluate a function of every observation's score; zero where it is masked out.
 
         Args:
             function: from this problem and the moments of scores to a value and derivatives.
-            entries: the moments of every entry, without prior means.
+            score: the moments of every observation's score.
         """
-        shape, dtype = self.coefficients.shape[1:], self.coefficients.dtype
 
         def of_each(part: ArrayLike) -> Float[Array, " N"]:
-            # A likelihood of the user's own may return one number for all observations.
-            return self.only_active(jnp.broadcast_to(jnp.asarray(part, dtype), shape))
+            # A user's own likelihood may return one number for all observations.
+            values = jnp.broadcast_to(jnp.asarray(part, score.mean.dtype), score.mean.shape)
+            return self.masked(values)
 
-        def compute(entries: tuple[ScoreMoments, ...]) -> Derivatives:
-            return Derivatives(*map(of_each, function(self, self.to_observations(entries))))
+        def compute(score: ScoreMoments) -> Derivatives:
+            return Derivatives(*map(of_each, function(self, score)))
 
-        # Everything here is computed once, not anew for every entry that reads it. Only speed
-        # depends on the backend, which is that of the process that traces.
-        if self.mesh is not None or jax.default_backend() != "cpu":
-            return lax.optimization_barrier(compute(entries))
+        # The first entry of a chain always opens a feature.
+        true = self.chains[0].first[0, 0]
+        return compute_once(compute, score, true, on_mesh=self.mesh is not None)
 
-        def never(entries: tuple[ScoreMoments, ...]) -> Derivatives:
-            return Derivatives(*[jnp.full(shape, jnp.nan, dtype)] * 3)
+    def combine(self, entries: tuple[Float[Array, "_ _"], ...]) -> Float[Array, " N"]:
+        """X times a vector of entries: the sum over every observation's slots."""
+        flat = all_entries(entries, self.mesh)
+        # An empty slot reads any entry, and has coefficient zero.
+        terms = (
+            x * jnp.take(flat, slots, mode="clip")
+            for slots, x in zip(self.slots, self.coefficients, strict=True)
+        )
+        return functools.reduce(jnp.add, terms)
 
-        # XLA's CPU compiler drops optimisation barriers, but keeps a branch, even one that is
-        # always taken: the first entry of a chain opens a feature.
-        return lax.cond(self.chains[0].first[0, 0], compute, never, entries)
+    def distribute(self, observations: Float[Array, " N"]) -> tuple[Float[Array, "_ _"], ...]:
+        """Xᵀ times a vector of observations: its value at every entry times the coefficient."""
+        return tuple(
+            x * self.at_entries(observations, chain)
+            for chain, x in enumerate(self.entry_coefficients)
+        )
 
-    def update_entries(
-        self,
-        rule: Callable[..., Site],
-        entries: tuple[Any, ...],
-        first: Float[Array, " N"],
-        second: Float[Array, " N"],
-    ) -> Sites:
-        """New sites from a rule and the two derivatives of every observation.
+    def at_entries(self, observations: Float[Array, " N"], chain: int) -> Float[Array, "C R"]:
+        """The value of every entry's observation, for one chain."""
+        return jnp.take(observations, self.entry_observations[chain], mode="clip")
 
-        Args:
-            rule: from what it reads of an entry, its coefficient and derivatives to its site.
-            entries: what the rule reads of every entry, such as its moments.
-            first: the first derivative of every observation; zero where it does not count.
-            second: the second derivative of every observation, likewise.
-
-        Returns:
-            The sites.
-        """
-
-        def update(entry: Any, x: Array, observations: Array) -> Site:
-            return rule(
-                entry,
-                x,
-                jnp.take(first, observations, mode="clip"),
-                jnp.take(second, observations, mode="clip"),
-            )
-
-        chains = zip(entries, self.entry_coefficients, self.entry_observations, strict=True)
-        return tuple(update(*chain) for chain in chains)
-
-    def only_active(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
+    def masked(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
         """`values` with zeros for the observations that do not count."""
-        return values if self.active is None else jnp.where(self.active, values, 0.0)
+        return jnp.where(self.mask, values, 0.0)
 
 
 def cavities_of(smoothed: tuple[Smoothed, ...]) -> tuple[ScoreMoments, ...]:
@@ -199,16 +181,17 @@ def sum_over(
     sites: Sites,
 ) -> Scalar:
     """The sum of a function of entries over all chains."""
-    return sum(jnp.sum(function(*pair)) for pair in zip(moments, sites, strict=True))
+    total = sum(jnp.sum(function(*pair)) for pair in zip(moments, sites, strict=True))
+    return total  # pyright: ignore[reportReturnType]
 
 
-def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None = None) -> Problem:
+def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = None) -> Problem:
     """Join a model to data.
 
     Args:
         model: kernels and likelihood.
         data: the encoded observations.
-        active: which observations count; all of them if `None`.
+        mask: which observations count; all of them if `None`.
 
     Returns:
         The problem, with parameters in the data's floating-point type.
@@ -226,9 +209,9 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
         steps=steps,
         likelihood=resolve(model.likelihood, dtype),
         chains=data.chains,
-        outcome=_share_out(data.outcome, mesh, mode="edge"),
-        weight=_share_out(data.weight, mesh),
-        active=_share_out(_real_ones(active, data), mesh),
+        outcome=_share_out(_padded(data.outcome, data, "edge"), mesh, mode="edge"),
+        weight=_share_out(_padded(data.weight, data), mesh),
+        mask=_share_out(_counted(mask, data), mesh),
         slots=_share_out(slots, mesh),
         coefficients=_share_out(data.coefficients.T, mesh),
         entry_coefficients=tuple(
@@ -242,6 +225,13 @@ def make_problem(model: Model, data: Dataset, active: Bool[Array, " N"] | None =
     )
 
 
+def _padded(values: Array | None, data: Dataset, mode: str = "constant") -> Array | None:
+    """Pad values that a user gave in place of the data's own, one for each observation."""
+    if values is None or len(values) == len(data.slots):
+        return values
+    return jnp.pad(values, (0, len(data.slots) - len(values)), mode=mode)
+
+
 def _share_out(values: Array | None, mesh: Mesh | None, mode: str = "constant") -> Array | None:
     """Values of observations, along the last axis, padded and shared out to the devices."""
     if values is None or mesh is None:
@@ -250,14 +240,14 @@ def _share_out(values: Array | None, mesh: Mesh | None, mode: str = "constant") 
     return shared_out(jnp.pad(values, padding, mode=mode), mesh, values.ndim - 1)
 
 
-def _real_ones(active: Bool[Array, " N"] | None, data: Dataset) -> Bool[Array, " N"] | None:
-    """Which observations count, where padding makes others necessary."""
-    mesh = data.chains[0].mesh
-    padded = mesh is not None and data.outcome.shape[0] % mesh.size
-    return jnp.ones(data.outcome.shape, bool) if active is None and padded else active
+def _counted(mask: Bool[Array, " n"] | None, data: Dataset) -> Bool[Array, " N"]:
+    """Which observations count: those that are not padding, and that the user's mask keeps."""
+    # Only padding has no feature in its first slot.
+    real = data.slots[:, 0] < sum(chain.gap.size for chain in data.chains)
+    return real if mask is None else real & jnp.pad(mask, (0, len(real) - len(mask)))
 
 
-def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "C R"], ...] | None:
+def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "_ _"], ...] | None:
     """The prior mean of every entry's score, chain by chain; `None` where it is zero."""
     if model.mean is None:
         return None
@@ -266,7 +256,7 @@ def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "C R"], ...] 
 
 
 def _offset(
-    data: Dataset, means: tuple[Float[Array, "C R"], ...] | None
+    data: Dataset, means: tuple[Float[Array, "_ _"], ...] | None
 ) -> Float[Array, " N"] | None:
     """The prior mean of every observation's score, from those of its entries."""
     if means is None:

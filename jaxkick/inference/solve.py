@@ -1,24 +1,24 @@
-"""From model and data to the posterior's arrays: the compiled heart of `infer`."""
+"""From model and data to the posterior's arrays, as one compiled and differentiable program."""
 
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.dataset.dataset import Dataset
-from jaxkick.inference.acceleration import inner
+from jaxkick._xla import is_known
+from jaxkick.chains.smoother import States
+from jaxkick.chains.step import Site
+from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
-from jaxkick.inference.loop import (
-    LoopResult,
-    Settings,
-    run_to_fixed_point,
-)
-from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.fixed_point import LoopResult, Settings, plain_update, run_to_fixed_point
+from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import (
     Problem,
     ScoreMoments,
@@ -30,14 +30,17 @@ from jaxkick.inference.problem import (
 )
 from jaxkick.model import Model
 
-__all__ = ["Solution", "fixed_point", "solve"]
+__all__ = ["Progress", "Solution", "fixed_point", "run", "smoother_states"]
 
-# How much of a right-hand side a derivative through the fixed point may leave unexplained.
+Progress = bool | Callable[[int, float], None]
+"""Progress reports: a line on standard error, a function of steps and distance, or none."""
+
+# The largest residual of the linear system of a derivative, relative to its right-hand side.
 _LARGEST_REST = 1e-3
 
 
 class Solution(NamedTuple):
-    """Where inference ended; see `jaxkick.Posterior` for the fields."""
+    """The result of inference; see `jaxkick.Posterior` for the fields."""
 
     sites: Sites
     entries: tuple[ScoreMoments, ...]
@@ -45,53 +48,81 @@ class Solution(NamedTuple):
     log_marginal_likelihood: Scalar
     steps: Int[Array, ""]
     distance: Scalar
-    damping: Scalar
-    result: Int[Array, ""]
+    status: Int[Array, ""]
 
 
-def solve(
+def run(
     model: Model,
     data: Dataset,
     method: AbstractMethod,
     start: Sites | None,
-    active: Bool[Array, " N"] | None,
+    mask: Bool[Array, " N"] | None,
+    tol: float,
+    max_steps: int,
+    progress: Progress = False,
+) -> Solution:
+    """Run a method to its fixed point; see `infer` for the arguments.
+
+    What may change without another compilation is passed as an array; names and times are left
+    out, so that one compiled program serves all data of one shape.
+    """
+    dtype = data.coefficients.dtype
+    settings = Settings(jnp.asarray(tol, dtype), jnp.asarray(max_steps, jnp.int32))
+    compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
+    if start is None:
+        # An array, so that a later warm start does not compile anew.
+        start = tuple(Site(*[jnp.zeros_like(chain.gap)] * 2) for chain in data.chains)
+    report = _write_progress if progress is True else progress or None
+    solution = _solve(model, data.without_index(), compiled, start, mask, settings, report)
+    if progress is True and is_known(solution.status):
+        jax.effects_barrier()
+        sys.stderr.write("\n")
+    if data.index is None:
+        return solution
+    moments = (part[: len(data)] for part in solution.observations)
+    return solution._replace(observations=ScoreMoments(*moments))
+
+
+@eqx.filter_jit
+def smoother_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...]:
+    """Compute the smoother's states at given sites, for predictions at other times."""
+    smoothed = make_problem(model, data).smooth(sites, keep_states=True)
+    return tuple(chain.states for chain in smoothed if chain.states is not None)
+
+
+@eqx.filter_jit
+def _solve(
+    model: Model,
+    data: Dataset,
+    method: AbstractMethod,
+    start: Sites,
+    mask: Bool[Array, " N"] | None,
     settings: Settings,
     report: Callable[[int, float], None] | None,
 ) -> Solution:
-    """Run a method to its fixed point and read off the posterior there.
-
-    Args:
-        model: kernels and likelihood.
-        data: the encoded observations.
-        method: how to approximate the posterior.
-        start: sites to start from; those that say nothing if `None`.
-        active: which observations count; all of them if `None`.
-        settings: when to stop, and how to move.
-        report: called on the host after every step, if given.
-
-    Returns:
-        The posterior's arrays, and how the loop ended.
-    """
-    problem = make_problem(model, data, active)
-    start = problem.no_sites() if start is None else start
+    problem = make_problem(model, data, mask)
     end = fixed_point(problem, method, start, settings, report)
     entries = add_sites(end.cavities, end.sites)
     return Solution(
         sites=end.sites,
         entries=_with_means(entries, entry_means(model, data)),
-        observations=_unpadded(problem.to_observations(entries), data.outcome.shape[0]),
+        observations=_unpadded(problem.to_observations(entries), len(data.slots)),
         log_marginal_likelihood=log_evidence(problem, method, end),
         steps=end.steps,
         distance=end.distance,
-        damping=end.damping,
-        result=end.result,
+        status=end.status,
     )
 
 
+def _write_progress(steps: int, distance: float) -> None:
+    sys.stderr.write(f"\rinference: step {int(steps)}, distance {float(distance):.2g} ")
+    sys.stderr.flush()
+
+
 def _with_means(
-    entries: tuple[ScoreMoments, ...], means: tuple[Float[Array, "C R"], ...] | None
+    entries: tuple[ScoreMoments, ...], means: tuple[Float[Array, "_ _"], ...] | None
 ) -> tuple[ScoreMoments, ...]:
-    """The moments of scores, from those of their processes with mean zero."""
+    """Add prior means to the moments of processes with mean zero."""
     if means is None:
         return entries
     pairs = zip(entries, means, strict=True)
@@ -99,7 +130,7 @@ def _with_means(
 
 
 def _unpadded(observations: ScoreMoments, count: int) -> ScoreMoments:
-    """The moments of the user's own observations."""
+    """Drop the observations that pad a mesh."""
     return ScoreMoments(observations.mean[:count], observations.variance[:count])
 
 
@@ -111,10 +142,9 @@ def fixed_point(
     settings: Settings,
     report: Callable[[int, float], None] | None,
 ) -> LoopResult:
-    """Run a method to its fixed point, which is differentiable in the problem.
+    """Run a method to its fixed point, differentiably in the problem.
 
-    At the fixed point z = G(z), so that a derivative ż solves ż = ∂G/∂z ż + Ġ, whatever path
-    led there.
+    At the fixed point z = G(z), so a derivative ż solves ż = ∂G/∂z ż + Ġ, whatever the path.
 
     Args:
         problem: model and data.
@@ -122,9 +152,6 @@ def fixed_point(
         start: sites to start from.
         settings: when to stop, and how to move.
         report: called on the host after every step, if given.
-
-    Returns:
-        The sites and how the loop ended.
     """
     return run_to_fixed_point(method, problem, start, settings, report)
 
@@ -135,14 +162,14 @@ def _fixed_point_jvp(primals, tangents):
     end = fixed_point(*primals)
 
     def update(problem: Problem, sites: Sites) -> Sites:
-        return method.propose(problem, sites, problem.smooth(sites)).sites
+        return plain_update(method, problem, sites)
 
     def read_off(problem: Problem, sites: Sites) -> tuple:
         smoothed = problem.smooth(sites)
         return cavities_of(smoothed), sum(chain.log_normaliser for chain in smoothed)
 
     _, moved = eqx.filter_jvp(lambda problem: update(problem, end.sites), (problem,), tangents[:1])
-    # Where nothing moves, such as the precisions of Gaussian outcomes, there is no derivative.
+    # There is no derivative where nothing moves, such as the precisions of Gaussian outcomes.
     moved = jax.tree.map(
         lambda site, change: jnp.zeros_like(site) if change is None else change, end.sites, moved
     )
@@ -155,13 +182,15 @@ def _fixed_point_jvp(primals, tangents):
     _, (cavities, log_normaliser) = eqx.filter_jvp(
         read_off, (problem, end.sites), (tangents[0], sites)
     )
-    return end, LoopResult(sites, cavities, log_normaliser, None, None, None, None, None)
+    return end, LoopResult(sites, cavities, log_normaliser, None, None, None, None)
 
 
 def _krylov(matvec: Callable[[Sites], Sites], right: Sites) -> Sites:
-    """Solve a linear system that is close to the identity; not a number where that fails."""
+    """Solve a linear system that is close to the identity; NaN where that fails."""
     precision = jnp.finfo(right[0].precision.dtype).eps
     solution, _ = gmres(matvec, right, tol=float(precision) ** 0.6, restart=30, maxiter=20)
     rest = jax.tree.map(jnp.subtract, right, matvec(solution))
-    solved = inner(rest, rest) <= _LARGEST_REST**2 * inner(right, right)
+    solved = optax.tree.norm(rest, squared=True) <= _LARGEST_REST**2 * optax.tree.norm(
+        right, squared=True
+    )
     return jax.tree.map(lambda leaf: jnp.where(solved, leaf, jnp.nan), solution)

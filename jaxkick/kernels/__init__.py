@@ -1,29 +1,34 @@
-"""Kernels: the prior over how a score moves with time.
+"""Kernels: priors over how a score changes with time.
 
-Each kernel is a Gaussian process with its state space. They combine by ``+`` and ``*``, and
+Each kernel is a Gaussian process with its state space. Combine kernels by ``+`` and ``*``;
 ``number * kernel`` scales the variance::
 
     Constant(0.03) + Matern32(variance=0.9, lengthscale=7.5)
 """
 
-from jaxkick.kernels.base import (
-    AbstractDerived,
+from jaxkick.kernels.combine import Product, Sum
+from jaxkick.kernels.kernel import (
+    AbstractCompositeKernel,
     AbstractKernel,
     AbstractStationary,
+    sample_prior,
     state_space_covariance,
 )
-from jaxkick.kernels.combine import Product, Sum
 from jaxkick.kernels.nonstationary import Affine, Linear, PiecewiseConstant, Wiener
 from jaxkick.kernels.oscillation import Cosine, Periodic
-from jaxkick.kernels.sampling import sample_prior
-from jaxkick.kernels.sde import StochasticDifferentialEquation
-from jaxkick.kernels.squared_exponential import SquaredExponential
-from jaxkick.kernels.stationary import Constant, Matern12, Matern32, Matern52
+from jaxkick.kernels.sde import LinearSDE
+from jaxkick.kernels.stationary import (
+    Constant,
+    Matern12,
+    Matern32,
+    Matern52,
+    SquaredExponential,
+)
 from jaxkick.kernels.time import FIRST, Epoch, Instant, Interval
 
 __all__ = [
     "FIRST",
-    "AbstractDerived",
+    "AbstractCompositeKernel",
     "AbstractKernel",
     "AbstractStationary",
     "Affine",
@@ -33,6 +38,7 @@ __all__ = [
     "Instant",
     "Interval",
     "Linear",
+    "LinearSDE",
     "Matern12",
     "Matern32",
     "Matern52",
@@ -40,7 +46,6 @@ __all__ = [
     "PiecewiseConstant",
     "Product",
     "SquaredExponential",
-    "StochasticDifferentialEquation",
     "Sum",
     "Wiener",
     "sample_prior",

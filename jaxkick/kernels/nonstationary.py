@@ -1,22 +1,23 @@
-"""Kernels that know where in time they are: pieces, Brownian motion, trends."""
+"""Kernels that depend on absolute time: piecewise constants, Brownian motion, trends."""
 
 from collections.abc import Iterable
+from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick._parameters import AbstractParameter, named, nonnegative, positive
-from jaxkick._smallmat import AbstractMatrix, column, identity, matrix, zeros
+from jaxkick._math.small_matrices import AbstractMatrix, column, identity, matrix, zeros
 from jaxkick._typing import Array, Bool, Int, Scalar
-from jaxkick.kernels.base import AbstractKernel
+from jaxkick.kernels.kernel import AbstractKernel, describe_origin, deviation
 from jaxkick.kernels.time import FIRST, Instant, Interval, Origin, as_origin
+from jaxkick.parameters import AbstractParameter, named, nonnegative, positive
 
 __all__ = ["Affine", "Linear", "PiecewiseConstant", "Wiener"]
 
 
 class PiecewiseConstant(AbstractKernel):
-    """A score that is constant between boundaries and drawn afresh at each of them.
+    """A score that is constant between boundaries and drawn anew at each of them.
 
     k(t, u) = variance if no boundary lies between t and u, else 0. A boundary belongs to
     the piece that it begins.
@@ -26,7 +27,7 @@ class PiecewiseConstant(AbstractKernel):
     boundaries: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, variance: float | AbstractParameter, boundaries: Iterable[float]):
-        """A fresh constant after each boundary.
+        """Set the variance and the boundaries.
 
         Args:
             variance: the variance of the score.
@@ -40,34 +41,32 @@ class PiecewiseConstant(AbstractKernel):
         if not np.all(np.isfinite(self.boundaries)):
             raise ValueError(f"`boundaries` must be finite numbers, not {self.boundaries}.")
 
+    def describe(self, unit: str | None = None) -> str:
+        count = len(self.boundaries)
+        return f"a level with {deviation(self.variance)}, drawn anew at {count:,} boundaries"
+
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return 1
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return column([1.0])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        """The prior covariance P of the state at an instant."""
         return matrix([[self.variance.value]])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
-        """The transition A over an interval."""
-        same = self._together(interval.start, interval.end)
+        same = self._same_piece(interval.start, interval.end)
         return matrix([[same.astype(interval.gap.dtype)]])
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        """The noise covariance Q over an interval."""
-        same = self._together(interval.start, interval.end)
+        same = self._same_piece(interval.start, interval.end)
         return matrix([[jnp.where(same, 0.0, self.variance.value)]])
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        """The covariance k(t, u) of the scores at two instants."""
-        return jnp.where(self._together(first, second), self.variance.value, 0.0)
+        return jnp.where(self._same_piece(first, second), self.variance.value, 0.0)
 
-    def _together(self, first: Instant, second: Instant) -> Bool[Array, ""]:
+    def _same_piece(self, first: Instant, second: Instant) -> Bool[Array, ""]:
         return self._piece(first) == self._piece(second)
 
     def _piece(self, instant: Instant) -> Int[Array, ""]:
@@ -87,29 +86,31 @@ class Wiener(AbstractKernel):
         default=0.0, converter=named("origin_variance", nonnegative)
     )
 
+    def describe(self, unit: str | None = None) -> str:
+        walk = f"a random walk {describe_origin(self.origin)}"
+        return f"{walk} with {deviation(self.variance)} after one {unit or 'unit of time'}"
+
+    @classmethod
+    def from_scale(cls, variance: float, span: float) -> Self:
+        return cls(variance / span)
+
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return 1
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return column([1.0])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        """The prior covariance P of the state at an instant."""
         return matrix([[self._variance_after(instant.since(self.origin))]])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
-        """The transition A over an interval."""
         return identity(1)
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        """The noise covariance Q over an interval."""
         return matrix([[self.variance.value * interval.beyond(self.origin)]])
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        """The covariance k(t, u) of the scores at two instants."""
         earlier = jnp.minimum(first.since(self.origin), second.since(self.origin))
         return self._variance_after(earlier)
 
@@ -124,23 +125,23 @@ class _AbstractLine(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return 2
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return column([1.0, None])
 
     def transition(self, interval: Interval) -> AbstractMatrix:
-        """The transition A over an interval."""
         return matrix([[1.0, interval.gap], [None, 1.0]])
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        """The noise covariance Q over an interval."""
         return zeros(2, 2)
 
+    def _describe_slope(self, variance: AbstractParameter, unit: str | None) -> str:
+        per = f"per {unit or 'unit of time'}"
+        return f"a linear trend {describe_origin(self.origin)} with {deviation(variance)} {per}"
+
     def _slope_cov(self, variance: Scalar, instant: Instant) -> AbstractMatrix:
-        """What a slope of this variance adds to the covariance of the state."""
+        """The covariance that a slope of this variance adds to the state."""
         elapsed = instant.since(self.origin)
         cross = variance * elapsed
         return matrix([[cross * elapsed, cross], [cross, variance]])
@@ -155,12 +156,17 @@ class Linear(_AbstractLine):
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
+    def describe(self, unit: str | None = None) -> str:
+        return self._describe_slope(self.variance, unit)
+
+    @classmethod
+    def from_scale(cls, variance: float, span: float) -> Self:
+        return cls(variance / span**2)  # pyright: ignore[reportCallIssue]
+
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        """The prior covariance P of the state at an instant."""
         return self._slope_cov(self.variance.value, instant)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        """The covariance k(t, u) of the scores at two instants."""
         return self._slope_covariance(self.variance.value, first, second)
 
 
@@ -174,12 +180,18 @@ class Affine(_AbstractLine):
     slope_variance: AbstractParameter = eqx.field(converter=named("slope_variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
 
+    def describe(self, unit: str | None = None) -> str:
+        slope = self._describe_slope(self.slope_variance, unit)
+        return f"a level with {deviation(self.offset_variance)} and {slope}"
+
+    @classmethod
+    def from_scale(cls, variance: float, span: float) -> Self:
+        return cls(0.5 * variance, 0.5 * variance / span**2)  # pyright: ignore[reportCallIssue]
+
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        """The prior covariance P of the state at an instant."""
         offset = matrix([[self.offset_variance.value, None], [None, None]])
         return offset + self._slope_cov(self.slope_variance.value, instant)
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
-        """The covariance k(t, u) of the scores at two instants."""
         slope = self._slope_covariance(self.slope_variance.value, first, second)
         return self.offset_variance.value + slope

@@ -6,8 +6,7 @@ import math
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._parameters import AbstractParameter, named, positive
-from jaxkick._smallmat import (
+from jaxkick._math.small_matrices import (
     MAX_UNROLLED,
     AbstractMatrix,
     Dense,
@@ -18,15 +17,10 @@ from jaxkick._smallmat import (
     matrix,
     zeros,
 )
+from jaxkick._math.special import FAR, incomplete_gammas, scaled_bessels
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.kernels._special import (
-    FAR,
-    fraction_of_turn,
-    harmonics,
-    incomplete_gammas,
-    scaled_bessels,
-)
-from jaxkick.kernels.base import AbstractStationary
+from jaxkick.kernels.kernel import AbstractStationary, deviation, duration
+from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Cosine", "Periodic"]
 
@@ -35,8 +29,11 @@ def _optional_positive(value: float | AbstractParameter | None) -> AbstractParam
     return None if value is None else named("lengthscale", positive)(value)
 
 
+_MAX_ORDER = 100
+
+
 class Cosine(AbstractStationary):
-    """A sinusoid of random amplitude and phase, which may fade into a fresh one.
+    """A sinusoid of random amplitude and phase, optionally fading.
 
     k(t, u) = variance cos(2π (t − u) / period) exp(−|t − u| / lengthscale); without the
     exponential if `lengthscale` is `None`.
@@ -46,36 +43,38 @@ class Cosine(AbstractStationary):
     period: AbstractParameter = eqx.field(converter=named("period", positive))
     lengthscale: AbstractParameter | None = eqx.field(default=None, converter=_optional_positive)
 
+    def describe(self, unit: str | None = None) -> str:
+        text = (
+            f"a sine wave with {deviation(self.variance)} and period {duration(self.period, unit)}"
+        )
+        if self.lengthscale is None:
+            return text
+        return f"{text}, fading with lengthscale {duration(self.lengthscale, unit)}"
+
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return 2
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return column([1.0, None])
 
     def stationary_cov(self) -> AbstractMatrix:
-        """The covariance P of the state, the same at every instant."""
         return diagonal([self.variance.value] * 2)
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
-        """The transition A over a gap."""
-        fraction = fraction_of_turn(gap, self.period.value)
-        (cosine,), (sine,) = harmonics(fraction, 1)
+        fraction = _fraction_of_turn(gap, self.period.value)
+        (cosine,), (sine,) = _harmonics(fraction, 1)
         rotation = _rotation(cosine, sine)
         return rotation if self.lengthscale is None else rotation * jnp.exp(-self._normalised(gap))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
-        """The noise covariance Q over a gap."""
         if self.lengthscale is None:
             return zeros(2, 2)
         (lost,) = incomplete_gammas(self._normalised(gap), 1)
         return diagonal([self.variance.value * lost] * 2)
 
     def covariance_over(self, gap: Scalar) -> Scalar:
-        """The covariance of two scores that lie `gap` apart."""
-        angle = (2 * math.pi) * fraction_of_turn(gap, self.period.value)
+        angle = (2 * math.pi) * _fraction_of_turn(gap, self.period.value)
         swing = self.variance.value * jnp.cos(angle)
         return swing if self.lengthscale is None else swing * jnp.exp(-self._normalised(gap))
 
@@ -100,20 +99,26 @@ class Periodic(AbstractStationary):
     order: int = eqx.field(default=6, static=True)
 
     def __check_init__(self):
-        if not isinstance(self.order, int) or self.order < 1:
-            raise ValueError(f"`order` must be an integer of at least 1, not {self.order!r}.")
+        if not isinstance(self.order, int) or not 1 <= self.order <= _MAX_ORDER:
+            raise ValueError(
+                f"`order` must be an integer from 1 to {_MAX_ORDER}, not {self.order!r}."
+            )
+
+    def describe(self, unit: str | None = None) -> str:
+        period = duration(self.period, unit)
+        return f"a pattern with {deviation(self.variance)} that repeats every {period}"
+
+    def timescales(self) -> dict[str, float]:
+        return {}  # The lengthscale is relative to the period.
 
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return 2 * self.order + 1
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return column([1.0] + [1.0, None] * self.order)
 
     def stationary_cov(self) -> AbstractMatrix:
-        """The covariance P of the state, the same at every instant."""
         bessels = scaled_bessels(1.0 / jnp.square(self.lengthscale.value), self.order)
         total = bessels[0] + 2.0 * jnp.sum(bessels[1:])
         weights = bessels * (self.variance.value / total)
@@ -121,21 +126,18 @@ class Periodic(AbstractStationary):
         return diagonal([weights[0], *swings])
 
     def transition_over(self, gap: Scalar) -> AbstractMatrix:
-        """The transition A over a gap."""
-        fraction = fraction_of_turn(gap, self.period.value)
-        cosines, sines = harmonics(fraction, self.order)
+        fraction = _fraction_of_turn(gap, self.period.value)
+        cosines, sines = _harmonics(fraction, self.order)
         if self.state_dim > MAX_UNROLLED:
             return _dense_rotations(jnp.stack(cosines), jnp.stack(sines))
         turns = [_rotation(cosine, sine) for cosine, sine in zip(cosines, sines, strict=True)]
         return functools.reduce(block_diagonal, turns, identity(1))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
-        """The noise covariance Q over a gap."""
         return zeros(self.state_dim, self.state_dim)
 
     def covariance_over(self, gap: Scalar) -> Scalar:
-        """The covariance of two scores that lie `gap` apart."""
-        sine = jnp.sin(math.pi * fraction_of_turn(gap, self.period.value))
+        sine = jnp.sin(math.pi * _fraction_of_turn(gap, self.period.value))
         return self.variance.value * jnp.exp(-2.0 * jnp.square(sine / self.lengthscale.value))
 
 
@@ -150,3 +152,21 @@ def _dense_rotations(
 
 def _rotation(cosine: Scalar, sine: Scalar) -> AbstractMatrix:
     return matrix([[cosine, sine], [-sine, cosine]])
+
+
+def _fraction_of_turn(gap: Scalar, period: Scalar) -> Scalar:
+    """The part of a period, within ±½, by which `gap` exceeds whole periods."""
+    turns = gap / period
+    return turns - jnp.round(turns)
+
+
+def _harmonics(fraction: Scalar, count: int) -> tuple[list[Scalar], list[Scalar]]:
+    """Cosine and sine of 2π j `fraction` for j = 1, …, `count`, by repeated rotation."""
+    angle = (2 * math.pi) * fraction
+    cosine, sine = jnp.cos(angle), jnp.sin(angle)
+    cosines, sines = [cosine], [sine]
+    for _ in range(1, count):
+        c, s = cosines[-1], sines[-1]
+        cosines.append(c * cosine - s * sine)
+        sines.append(s * cosine + c * sine)
+    return cosines, sines

@@ -1,32 +1,46 @@
-"""A kernel given by its stochastic differential equation."""
+"""A kernel given by its linear stochastic differential equation.
+
+Transition and noise covariance come from a short step by series, followed by doublings of the
+step. The transition is kept as A − I, so that slow components beside fast ones keep their
+accuracy; the noise covariance grows as Q ← Q + A Q Aᵀ, a sum of positive terms.
+"""
 
 from typing import Any
 
 import equinox as eqx
+import equinox.internal as eqxi
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import ArrayLike
 
-from jaxkick._parameters import AbstractParameter, named, real
-from jaxkick._smallmat import AbstractMatrix, Dense, adapt
-from jaxkick._tracing import is_known
-from jaxkick._typing import Array, Float, Scalar
-from jaxkick.kernels._matrix_exponential import discretise, propagator, stationary_covariance
-from jaxkick.kernels.base import AbstractKernel, state_space_covariance
+from jaxkick._math.small_matrices import AbstractMatrix, Dense, adapt
+from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._xla import is_known
+from jaxkick.errors import DataError
+from jaxkick.kernels.kernel import AbstractKernel
 from jaxkick.kernels.time import FIRST, Instant, Interval, Origin, as_origin
+from jaxkick.parameters import AbstractParameter, named, real
 
-__all__ = ["StochasticDifferentialEquation"]
+__all__ = ["LinearSDE", "discretise"]
 
 Parameter = ArrayLike | AbstractParameter
 
+MAX_DOUBLINGS = 64
+SHORT = 0.5
+"""Upper bound of the norm of F times the short step."""
 
-class StochasticDifferentialEquation(AbstractKernel):
+GAUSS_NODES = 6
+"""Enough for full precision at steps up to `SHORT`."""
+
+
+class LinearSDE(AbstractKernel):
     """The score hᵀx of dx = F x dt + L dβ, where β is Brownian motion of density q.
 
-    The process is stationary, or starts at an origin with a covariance of its own and stands
-    still before. Each array is a parameter that learning may move entry by entry; wrap in
-    `Fixed` what it should leave alone. Where entries depend on each other, subclass
-    `AbstractDerived` and build this kernel in its `definition`.
+    The process is stationary, or starts at an origin with a given covariance and is constant
+    before. Each array is a parameter that is learnt entry by entry; wrap it in `Fixed` to keep
+    it constant. If entries depend on each other, subclass `AbstractCompositeKernel` and build
+    this kernel in its `definition`.
     """
 
     feedback: AbstractParameter
@@ -48,23 +62,22 @@ class StochasticDifferentialEquation(AbstractKernel):
         initial_covariance: Parameter | None = None,
         origin: Origin = FIRST,
     ):
-        """A kernel from F, L, q and h.
+        """Set F, L, q and h.
 
         Args:
             feedback: F, of shape [K, K].
-            noise_effect: L, of shape [K, D], or [K] where the noise is scalar.
+            noise_effect: L, of shape [K, D], or [K] if the noise is scalar.
             noise_density: q, of shape [D, D], or a number; positive semi-definite.
             measurement_vector: h, of shape [K].
-            state_covariance: the stationary covariance P of the state. If it is left out,
-                F P + P Fᵀ + L q Lᵀ = 0 is solved whenever P is needed, so that P follows
-                the other parameters.
+            state_covariance: the stationary covariance P of the state. If `None`, P is the
+                solution of F P + P Fᵀ + L q Lᵀ = 0 and follows the other parameters.
             initial_covariance: the covariance of the state at `origin`, for a process that
                 is not stationary.
-            origin: where such a process starts, a number in the data's unit or `FIRST`.
+            origin: the start of such a process, a number in the data's unit or `FIRST`.
 
         Raises:
-            ValueError: if shapes do not fit, both covariances are given, or the arrays are
-                known and allow no stationary process.
+            DataError: if shapes do not match, both covariances are given, or no stationary
+                process has these (known) arrays.
         """
         self.feedback = named("feedback", real)(feedback)
         self.noise_effect = named("noise_effect", real)(noise_effect)
@@ -78,15 +91,12 @@ class StochasticDifferentialEquation(AbstractKernel):
 
     @property
     def state_dim(self) -> int:
-        """The dimension K of the state."""
         return self.measurement_vector.value.shape[0]
 
     def measurement(self) -> AbstractMatrix:
-        """The column h that reads the score off the state."""
         return self._matrix(self.measurement_vector.value[:, None])
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
-        """The prior covariance P of the state at an instant."""
         if self.initial_covariance is None:
             return self._matrix(self._stationary()).symmetric()
         elapsed = jnp.maximum(instant.since(self.origin), 0.0)
@@ -94,17 +104,11 @@ class StochasticDifferentialEquation(AbstractKernel):
         return self._matrix(step @ self.initial_covariance.value @ step.T + gained).symmetric()
 
     def transition(self, interval: Interval) -> AbstractMatrix:
-        """The transition A over an interval."""
-        return self._matrix(propagator(self.feedback.value, self._moving(interval)))
+        return self._matrix(_propagator(self.feedback.value, self._moving(interval)))
 
     def noise_cov(self, interval: Interval) -> AbstractMatrix:
-        """The noise covariance Q over an interval."""
         step = self._moving(interval)
         return self._matrix(discretise(self.feedback.value, *self._noise(), step)[1]).symmetric()
-
-    def covariance(self, first: Instant, second: Instant) -> Scalar:
-        """The covariance k(t, u) of the scores at two instants."""
-        return state_space_covariance(self, first, second)
 
     def _moving(self, interval: Interval) -> Scalar:
         """The time in the interval during which the process moves."""
@@ -119,7 +123,7 @@ class StochasticDifferentialEquation(AbstractKernel):
     def _stationary(self) -> Float[Array, "K K"]:
         if self.state_covariance is not None:
             return self.state_covariance.value
-        return stationary_covariance(self.feedback.value, *self._noise())
+        return _stationary_covariance(self.feedback.value, *self._noise())
 
     def _matrix(self, array: Float[Array, "rows columns"]) -> AbstractMatrix:
         return adapt(Dense(array), self.state_dim, array.dtype)
@@ -127,7 +131,10 @@ class StochasticDifferentialEquation(AbstractKernel):
     def _check_shapes(self) -> None:
         shape = jnp.shape(self.measurement_vector.value)
         if len(shape) != 1 or shape[0] == 0:
-            raise ValueError(f"`measurement_vector` must have the shape [K], not {list(shape)}.")
+            raise DataError(
+                f"{{argument}} has the shape {list(shape)}, but must have the shape [K]",
+                argument="measurement_vector",
+            )
         (size,) = shape
         noise = [*jnp.shape(self.noise_effect.value), 1, 1][1]
         allowed = {
@@ -140,17 +147,22 @@ class StochasticDifferentialEquation(AbstractKernel):
         for name, shapes in allowed.items():
             parameter = getattr(self, name)
             if parameter is not None and jnp.shape(parameter.value) not in shapes:
-                raise ValueError(
-                    f"`{name}` has the shape {list(jnp.shape(parameter.value))}, but with a "
-                    f"`measurement_vector` of length {size} it must be "
-                    f"{' or '.join(str(list(shape)) for shape in shapes)}."
+                wanted = " or ".join(str(list(shape)) for shape in shapes)
+                raise DataError(
+                    f"{{argument}} has the shape {list(jnp.shape(parameter.value))}, but with a "
+                    f"`measurement_vector` of length {size} it must be {wanted}",
+                    argument=name,
                 )
 
     def _check_stationary(self) -> None:
-        """Refuse what cannot be stationary, where the values are known."""
+        """Raise an error if known values do not allow a stationary process."""
         if self.initial_covariance is not None:
             if self.state_covariance is not None:
-                raise ValueError("give `state_covariance` or `initial_covariance`, not both.")
+                raise DataError(
+                    "{argument} and `initial_covariance` are both given",
+                    "Pass one of them.",
+                    argument="state_covariance",
+                )
             return
         arrays = [self.feedback.value, *self._noise()]
         if self.state_covariance is not None:
@@ -160,20 +172,162 @@ class StochasticDifferentialEquation(AbstractKernel):
         F, L, q, *given = [np.asarray(array, dtype=np.float64) for array in arrays]
         if not given:
             if np.max(np.linalg.eigvals(F).real) >= 0:
-                raise ValueError(
-                    "`feedback` is not stable (an eigenvalue has a real part of zero or more), "
-                    "so that no stationary covariance follows from it; pass `state_covariance` "
-                    "or `initial_covariance`."
+                raise DataError(
+                    "{argument} is not stable (an eigenvalue has a real part of zero or more), so "
+                    "it has no stationary covariance",
+                    "Pass `state_covariance` or `initial_covariance`.",
+                    argument="feedback",
                 )
             return
         drift, diffusion = F @ given[0], L @ q @ L.T
         scale = np.max(np.abs(drift)) + np.max(np.abs(diffusion))
         if np.max(np.abs(drift + drift.T + diffusion)) > 1e-4 * scale:
-            raise ValueError(
-                "`state_covariance` is not stationary: F P + P Fᵀ + L q Lᵀ is not zero; leave it "
-                "out to have it solved for, or pass it as `initial_covariance`."
+            raise DataError(
+                "{argument} is not stationary: F P + P Fᵀ + L q Lᵀ is not zero",
+                "Leave it out to have it computed, or pass it as `initial_covariance`.",
+                argument="state_covariance",
             )
 
 
 def _optional(name: str, value: Any) -> AbstractParameter | None:
     return None if value is None else named(name, real)(value)
+
+
+def _propagator(feedback: Float[Array, "K K"], gap: Scalar) -> Float[Array, "K K"]:
+    """The transition A = exp(F gap).
+
+    Args:
+        feedback: F.
+        gap: a length of time, not negative.
+    """
+    step, doublings = _short_step(feedback, gap)
+    change = _short_change(feedback, step)
+
+    def double(change: Float[Array, "K K"]) -> Float[Array, "K K"]:
+        return 2.0 * change + change @ change
+
+    return _repeat(double, change, doublings) + _identity_like(feedback)
+
+
+def discretise(
+    feedback: Float[Array, "K K"],
+    noise_effect: Float[Array, "K D"],
+    noise_density: Float[Array, "D D"],
+    gap: Scalar,
+) -> tuple[Float[Array, "K K"], Float[Array, "K K"]]:
+    """The transition A and the noise covariance Q = ∫₀^gap exp(F s) L q Lᵀ exp(F s)ᵀ ds.
+
+    Args:
+        feedback: F.
+        noise_effect: L.
+        noise_density: q, positive semi-definite.
+        gap: a length of time, not negative.
+    """
+    step, doublings = _short_step(feedback, gap)
+    identity = _identity_like(feedback)
+    change = _short_change(feedback, step)
+    noise = _short_noise(feedback, noise_effect, noise_density, step)
+
+    def double(carry):
+        change, noise = carry
+        transition = change + identity
+        gained = transition @ noise @ transition.T
+        return 2.0 * change + change @ change, noise + gained
+
+    change, noise = _repeat(double, (change, noise), doublings)
+    return change + identity, noise
+
+
+def _stationary_covariance(
+    feedback: Float[Array, "K K"],
+    noise_effect: Float[Array, "K D"],
+    noise_density: Float[Array, "D D"],
+) -> Float[Array, "K K"]:
+    """The solution P of F P + P Fᵀ + L q Lᵀ = 0.
+
+    Args:
+        feedback: F, stable.
+        noise_effect: L.
+        noise_density: q.
+    """
+    size = feedback.shape[0]
+    identity = _identity_like(feedback)
+    operator = jnp.kron(feedback, identity) + jnp.kron(identity, feedback)
+    diffusion = noise_effect @ noise_density @ noise_effect.T
+    return jnp.linalg.solve(operator, -diffusion.reshape(-1)).reshape(size, size)
+
+
+def _short_step(feedback: Float[Array, "K K"], gap: Scalar) -> tuple[Scalar, Int[Array, ""]]:
+    """A step over which F changes little, and the number of doublings from it to the gap."""
+    norm = lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(feedback), axis=0)))
+    longest = SHORT * 2.0**MAX_DOUBLINGS
+    # Beyond `longest` time constants a stable process is independent of its start.
+    gap = jnp.minimum(gap, longest / jnp.maximum(norm, jnp.finfo(norm.dtype).tiny * longest))
+    ratio = jnp.maximum(norm * lax.stop_gradient(gap) / SHORT, 1.0)
+    doublings = jnp.ceil(jnp.log2(ratio)).astype(jnp.int32)
+    return gap * jnp.ldexp(jnp.ones_like(gap), -doublings), doublings
+
+
+def _series(
+    feedback: Float[Array, "K K"], start: Float[Array, "K D"], step: Scalar
+) -> Float[Array, "terms K D"]:
+    """The terms Fᵏ stepᵏ / k! `start` for k = 1, 2, … of exp(F step) `start`."""
+
+    def advance(term, k):
+        term = (feedback @ term) * (step / k)
+        return term, term
+
+    orders = jnp.arange(1.0, _series_length(feedback) + 1.0, dtype=feedback.dtype)
+    return lax.scan(advance, start, orders)[1]
+
+
+def _short_change(feedback: Float[Array, "K K"], step: Scalar) -> Float[Array, "K K"]:
+    """A − I over a short step."""
+    return jnp.sum(_series(feedback, _identity_like(feedback), step), axis=0)
+
+
+def _short_noise(
+    feedback: Float[Array, "K K"],
+    noise_effect: Float[Array, "K D"],
+    noise_density: Float[Array, "D D"],
+    step: Scalar,
+) -> Float[Array, "K K"]:
+    """Q over a short step, by Gauss–Legendre quadrature: positive weights keep it positive."""
+    nodes, weights = np.polynomial.legendre.leggauss(GAUSS_NODES)
+    powers = (0.5 * (nodes + 1.0))[:, None] ** np.arange(1, _series_length(feedback) + 1)
+    terms = _series(feedback, noise_effect, step)
+    effects = noise_effect + jnp.einsum("gk,kad->gad", jnp.asarray(powers, step.dtype), terms)
+    shares = jnp.asarray(0.5 * weights, step.dtype) * step
+    return jnp.einsum("g,gad,de,gbe->ab", shares, effects, noise_density, effects)
+
+
+def _series_length(feedback: Float[Array, "K K"]) -> int:
+    """Terms that the exponential series needs at a norm of `SHORT`."""
+    precision, term, length = float(jnp.finfo(feedback.dtype).eps), SHORT, 1
+    while term > precision / 8:
+        length += 1
+        term *= SHORT / length
+    return length
+
+
+def _repeat(body, carry, count: Int[Array, ""]):
+    """Apply `body` `count` times; unlike `lax.fori_loop`, reverse-mode derivatives exist."""
+
+    def advance(state):
+        done, inner = state
+        return done + 1, body(inner)
+
+    start = (jnp.zeros_like(count), carry)
+    loop = eqxi.while_loop(
+        lambda state: state[0] < count,
+        advance,
+        start,
+        max_steps=MAX_DOUBLINGS,
+        kind="bounded",
+        base=8,
+    )
+    return loop[1]
+
+
+def _identity_like(feedback: Float[Array, "K K"]) -> Float[Array, "K K"]:
+    return jnp.eye(feedback.shape[0], dtype=feedback.dtype)

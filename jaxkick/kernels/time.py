@@ -1,8 +1,8 @@
-"""Instants and intervals: what a kernel may know of time.
+"""Instants and intervals: the times that a kernel sees.
 
-Times arrive as differences that the host computed in float64, so that float32 keeps its
-accuracy: an instant as its distance from the data's epoch and from the first time of its
-feature, an interval with its length beside its ends.
+The host computes differences of times in float64, so that float32 keeps its accuracy. An
+instant holds its distance from the data's epoch and from the first time of its feature; an
+interval holds its length besides its ends.
 """
 
 import enum
@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick._typing import Scalar
+from jaxkick._typing import Array, Float
+from jaxkick.errors import DataError
 
 __all__ = ["FIRST", "Epoch", "Instant", "Interval", "Origin", "as_origin"]
 
@@ -37,27 +38,31 @@ def as_origin(value: Origin) -> Origin:
     """Field converter: a finite number in the data's unit, or `FIRST`.
 
     Args:
-        value: what the user gave.
+        value: the origin.
 
     Raises:
-        ValueError: if it is neither.
+        DataError: if it is neither.
     """
     if value is FIRST:
         return FIRST
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
-    raise ValueError(f"`origin` must be a finite number or `FIRST`, not {value!r}.")
+    raise DataError(
+        "{argument} is {value}, but must be a finite number or `FIRST`",
+        argument="origin",
+        value=value,
+    )
 
 
 class Epoch(eqx.Module):
-    """A time in the user's unit, as a sum of two numbers so that float32 loses nothing."""
+    """A time in the user's unit as a sum of two numbers, so that float32 loses no digits."""
 
-    coarse: Scalar
-    fine: Scalar
+    coarse: Float[Array | np.ndarray, "..."]
+    fine: Float[Array | np.ndarray, "..."]
 
     @staticmethod
     def at(time: float | np.ndarray, dtype: np.dtype) -> "Epoch":
-        """Split `time` into what `dtype` can hold and the rest.
+        """Split `time` into the nearest number of `dtype` and the remainder.
 
         Args:
             time: a time in the user's unit, or several.
@@ -65,19 +70,19 @@ class Epoch(eqx.Module):
         """
         exact = np.asarray(time, dtype=np.float64)
         coarse = exact.astype(dtype)
-        return Epoch(coarse, (exact - coarse.astype(np.float64)).astype(dtype))
+        return Epoch(coarse, np.asarray(exact - coarse.astype(np.float64), dtype=dtype))
 
 
 class Instant(eqx.Module):
     """A time of a feature: since the data's epoch, and since the feature's first time."""
 
-    offset: Scalar
-    age: Scalar
+    offset: Float[Array, "..."]
+    age: Float[Array, "..."]
     epoch: Epoch
 
     @staticmethod
     def at(time: ArrayLike, first: ArrayLike = 0.0) -> "Instant":
-        """An instant from plain numbers, with the epoch at zero.
+        """Make an instant from plain numbers, with the epoch at zero.
 
         Args:
             time: the time in the user's unit.
@@ -87,15 +92,15 @@ class Instant(eqx.Module):
         zero = jnp.zeros((), time.dtype)
         return Instant(time, time - first, Epoch(zero, zero))
 
-    def since(self, origin: Origin | np.ndarray) -> Scalar:
+    def since(self, origin: Origin | np.ndarray) -> Float[Array, "..."]:
         """The time since `origin`: a number or array in the user's unit, or `FIRST`."""
         if origin is FIRST:
             return self.age
         start = Epoch.at(origin, self.offset.dtype)
         return self.offset + ((self.epoch.coarse - start.coarse) + (self.epoch.fine - start.fine))
 
-    def until(self, other: "Instant") -> Scalar:
-        """The time from this instant to another one; negative if that lies before."""
+    def until(self, other: "Instant") -> Float[Array, "..."]:
+        """The time from this instant to another; negative if the other is earlier."""
         coarse = other.epoch.coarse - self.epoch.coarse
         return (other.offset - self.offset) + (coarse + (other.epoch.fine - self.epoch.fine))
 
@@ -105,11 +110,11 @@ class Interval(eqx.Module):
 
     start: Instant
     end: Instant
-    gap: Scalar
+    gap: Float[Array, "..."]
 
     @staticmethod
     def between(start: ArrayLike, end: ArrayLike, first: ArrayLike = 0.0) -> "Interval":
-        """An interval from plain numbers, with the epoch at zero.
+        """Make an interval from plain numbers, with the epoch at zero.
 
         Args:
             start: the earlier time in the user's unit.
@@ -119,6 +124,6 @@ class Interval(eqx.Module):
         left, right = Instant.at(start, first), Instant.at(end, first)
         return Interval(left, right, right.offset - left.offset)
 
-    def beyond(self, origin: Origin) -> Scalar:
-        """The length of the part that lies after `origin`."""
+    def beyond(self, origin: Origin) -> Float[Array, "..."]:
+        """The length of the part after `origin`."""
         return jnp.clip(self.end.since(origin), 0.0, self.gap)

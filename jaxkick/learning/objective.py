@@ -1,4 +1,4 @@
-"""What learning descends: the negative log-marginal likelihood, and its gradient."""
+"""The objective of learning: the negative log marginal likelihood of the free parameters."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,32 +6,35 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from jaxkick._typing import Array, Bool, Int, Scalar
-from jaxkick.dataset.dataset import Dataset
-from jaxkick.inference.acceleration import inner
-from jaxkick.inference.ending import Result
+from jaxkick._typing import Array, Bool, Int, Key, Scalar
+from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
-from jaxkick.inference.loop import Settings
-from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.fixed_point import Settings
+from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites, make_problem
 from jaxkick.inference.solve import fixed_point
-from jaxkick.learning.free import Frame
+from jaxkick.inference.status import Status
+from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
-__all__ = ["Evaluation", "Objective"]
+__all__ = ["Evaluation", "Objective", "Template", "named_values", "perturb", "split"]
+
+# Inference that takes longer is hardly worth a step of the optimizer.
+_MAX_STEPS = 1000
 
 
 class Evaluation(NamedTuple):
     """The objective at one point.
 
     Attributes:
-        loss: minus the log-marginal likelihood and log-prior; infinite where inference failed
-            or the gradient is not finite.
-        gradient: its derivative in the free leaves.
-        sites: the fixed point, from which inference at the next point starts.
-        steps: how many steps inference took.
+        loss: the negative log marginal likelihood and log prior; infinite where inference
+            failed or the gradient is not finite.
+        gradient: its gradient in the free leaves.
+        sites: the fixed point of inference, from which the next evaluation starts.
+        steps: the number of inference steps.
     """
 
     loss: Scalar
@@ -40,73 +43,146 @@ class Evaluation(NamedTuple):
     steps: Int[Array, ""]
 
 
+class Template(eqx.Module):
+    """A model with `None` in place of leaves that are free, or tied to free ones."""
+
+    rest: PyTree
+
+    def fill(self, free: PyTree) -> Any:
+        """Insert free leaves; tied parameters take the value of the first of their name."""
+        leaders: dict[str, Tied] = {}
+
+        def follow(node):
+            return leaders.setdefault(node.name, node) if isinstance(node, Tied) else node
+
+        return jax.tree.map(
+            follow, eqx.combine(free, self.rest), is_leaf=lambda node: isinstance(node, Tied)
+        )
+
+
 class Objective(eqx.Module):
-    """Minus the log-marginal likelihood (and log-prior) as a function of the free leaves.
+    """The negative log marginal likelihood (and log prior) of the free leaves.
 
     Attributes:
-        frame: the rest of what is learnt.
+        template: the model without its free leaves.
         data: the observations, without their index.
-        method: how to approximate the posterior.
-        settings: when inference stops.
-        active: which observations count; all of them if `None`.
-        log_prior: a function of what is learnt, added to the log-marginal likelihood.
-        build: from what is learnt to the model.
+        method: the inference method.
+        tol: `tol` of inference.
+        mask: observations to use; all of them if `None`.
+        log_prior: function of the learnt object, added to the log marginal likelihood.
+        build: function from the learnt object to a `Model`; the identity if `None`.
     """
 
-    frame: Frame
+    template: Template
     data: Dataset
     method: AbstractMethod
-    settings: Settings
-    active: Bool[Array, " N"] | None
+    tol: Scalar
+    mask: Bool[Array, " N"] | None
     log_prior: Callable[[Any], Scalar] | None
     build: Callable[[Any], Any] | None
 
     def model(self, free: PyTree) -> Any:
         """The model at a point."""
-        learnt = self.frame.fill(free)
+        learnt = self.template.fill(free)
         return learnt if self.build is None else self.build(learnt)
 
-    def no_sites(self, free: PyTree) -> Sites:
-        """Sites that say nothing, to start the first inference from."""
-        return make_problem(self.model(free), self.data).no_sites()
-
     def prior(self, free: PyTree) -> Scalar:
-        """The log-prior at a point; zero without one."""
+        """The log prior at a point; zero if there is none."""
         if self.log_prior is None:
             return jnp.zeros((), self.data.coefficients.dtype)
-        return jnp.asarray(self.log_prior(self.frame.fill(free)))
+        return jnp.asarray(self.log_prior(self.template.fill(free)))
 
-    def loss(self, free: PyTree, start: Sites) -> tuple[Scalar, tuple[Sites, Array]]:
-        """The loss, differentiable in `free`, and where inference ended.
+    def unknown(self, free: PyTree) -> Evaluation:
+        """A placeholder before the first evaluation: infinite loss and empty sites."""
+        return Evaluation(
+            jnp.asarray(jnp.inf, self.data.coefficients.dtype),
+            jax.tree.map(jnp.zeros_like, free),
+            make_problem(self.model(free), self.data).no_sites(),
+            jnp.zeros((), jnp.int32),
+        )
 
-        The evidence is stationary in the sites, so that they count as constants.
+    def loss(self, free: PyTree, start: Sites) -> tuple[Scalar, tuple[Sites, Int[Array, ""]]]:
+        """The loss, differentiable in `free`, and the fixed point with its number of steps.
+
+        The evidence is stationary in the sites, which therefore count as constants.
         """
-        problem = make_problem(self.model(free), self.data, self.active)
-        end = fixed_point(_held(problem), self.method, start, self.settings, None)
+        problem = make_problem(self.model(free), self.data, self.mask)
+        constant = jax.tree.map(
+            lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, problem
+        )
+        settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
+        end = fixed_point(constant, self.method, start, settings, None)
         value = log_evidence(problem, self.method, end)
         value = value + self.prior(free).astype(value.dtype)
-        usable = (end.result == int(Result.CONVERGED)) & jnp.isfinite(value)
-        loss = jnp.where(usable, -value, jnp.inf)
-        return loss, (end.sites, end.steps)
+        usable = (end.status == int(Status.CONVERGED)) & jnp.isfinite(value)
+        return jnp.where(usable, -value, jnp.inf), (end.sites, end.steps)
 
-    @eqx.filter_jit
     def evaluate(self, free: PyTree, start: Sites) -> Evaluation:
-        """The loss and its gradient, from one run of inference."""
-        return self._evaluate(free, start)
+        """The loss and its gradient, from one run of inference that starts at `start`."""
+        value_and_grad = eqx.filter_value_and_grad(self.loss, has_aux=True)
+        (loss, (sites, steps)), gradient = value_and_grad(free, start)
+        finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
+        loss = jnp.where(jnp.all(jnp.stack(finite)), loss, jnp.inf)
+        return Evaluation(loss, gradient, sites, steps)
 
-    @eqx.filter_jit
-    def evaluate_many(self, free: PyTree, start: Sites) -> Evaluation:
-        """The same at several points at once, stacked along a leading axis."""
-        return eqx.filter_vmap(self._evaluate)(free, start)
 
-    def _evaluate(self, free: PyTree, start: Sites) -> Evaluation:
-        (loss, (sites, steps)), gradient = eqx.filter_value_and_grad(self.loss, has_aux=True)(
-            free, start
+def split(model: Any) -> tuple[PyTree, Template]:
+    """Separate the parameters to learn, as a tree of the model's structure, from the rest.
+
+    Free are all floating-point leaves except those of `Fixed` parameters. Of `Tied` parameters
+    with the same name only the first is free.
+    """
+    leaders: dict[str, Tied] = {}
+
+    def is_free(node):
+        if isinstance(node, Tied):
+            if leaders.setdefault(node.name, node) is not node:
+                _check_equal(leaders[node.name], node)
+                return jax.tree.map(lambda _: False, node)
+            return jax.tree.map(is_free, node, is_leaf=lambda node: isinstance(node, Fixed))
+        if isinstance(node, Fixed):
+            return jax.tree.map(lambda _: False, node)
+        return eqx.is_inexact_array(node)
+
+    chosen = jax.tree.map(is_free, model, is_leaf=lambda node: isinstance(node, Tied | Fixed))
+    free, rest = eqx.partition(model, chosen)
+    if not jax.tree.leaves(free):
+        raise ValueError(
+            "`model` has no free parameter: all of them are `Fixed`. Pass at least one of them as "
+            "a number, or use `infer`."
         )
-        usable = jnp.isfinite(inner(gradient, gradient))
-        return Evaluation(jnp.where(usable, loss, jnp.inf), gradient, sites, steps)
+    # Arrays with an explicit type are not weakly typed, so that one program serves all steps.
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), free), Template(rest)
 
 
-def _held(tree: PyTree) -> PyTree:
-    """The tree as a constant to differentiation."""
-    return jax.tree.map(lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, tree)
+def perturb(free: PyTree, key: Key[Array, ""], jitter: float) -> PyTree:
+    """Add normal noise of standard deviation `jitter` to free leaves."""
+    leaves, structure = jax.tree.flatten(free)
+    keys = jax.random.split(key, len(leaves))
+    moved = [
+        leaf + jnp.asarray(jitter, leaf.dtype) * jax.random.normal(key, leaf.shape, leaf.dtype)
+        for leaf, key in zip(leaves, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, moved)
+
+
+def named_values(model: Any) -> dict[str, np.ndarray]:
+    """The values of all parameters of a model by their path, such as `"kernel.variance"`."""
+    found = jax.tree_util.tree_leaves_with_path(
+        model, is_leaf=lambda node: isinstance(node, AbstractParameter)
+    )
+    return {
+        jax.tree_util.keystr(path).removeprefix("."): np.asarray(node.value)
+        for path, node in found
+        if isinstance(node, AbstractParameter)
+    }
+
+
+def _check_equal(first: Tied, other: Tied) -> None:
+    same_kind = type(first.parameter) is type(other.parameter)
+    if not (same_kind and np.array_equal(np.asarray(first.value), np.asarray(other.value))):
+        raise ValueError(
+            f"The parameters tied by the name {first.name!r} differ: {first!r} is "
+            f"{type(first.parameter).__name__}, {other!r} is {type(other.parameter).__name__}. "
+            "Give them the same value and constraint, or different names."
+        )

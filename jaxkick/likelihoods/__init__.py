@@ -1,14 +1,13 @@
-"""How outcomes follow from scores."""
+"""Likelihoods: the distribution of outcomes given scores."""
 
-from jaxkick.likelihoods.base import AbstractLikelihood, Derivatives
-from jaxkick.likelihoods.binary import Logit, Probit
-from jaxkick.likelihoods.count import Poisson, Skellam
-from jaxkick.likelihoods.gaussian import Gaussian
-from jaxkick.likelihoods.ordinal import OrdinalLogit, OrdinalProbit
+from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Distribution
+from jaxkick.likelihoods.numeric import Gaussian, Poisson, Skellam
+from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 
 __all__ = [
     "AbstractLikelihood",
     "Derivatives",
+    "Distribution",
     "Gaussian",
     "Logit",
     "OrdinalLogit",

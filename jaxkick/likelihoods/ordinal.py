@@ -1,8 +1,7 @@
-"""Outcomes with an order: loss, tie and win, or any number of levels."""
+"""Results and ordered outcomes: win and loss, win, tie and loss, or any number of levels."""
 
-import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -11,13 +10,89 @@ import numpy as np
 from jax import lax
 from jaxtyping import ArrayLike
 
-from jaxkick._numerics import Anchor, Derivatives, Local, log_interval, logistic
-from jaxkick._parameters import AbstractParameter, named, ordered, positive
-from jaxkick._typing import Array, Bool, Float, Key
-from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick._math import Anchor, Derivatives, Local, log_interval, logistic, normal_tail
+from jaxkick._typing import Array, Bool, Key, Values
 from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
+from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
+from jaxkick.parameters import AbstractParameter, Converter, named, ordered, positive
 
-__all__ = ["OrdinalLogit", "OrdinalProbit"]
+__all__ = ["Logit", "OrdinalLogit", "OrdinalProbit", "Probit"]
+
+# A smaller margin makes ties practically impossible.
+_NO_MARGIN = 1e-3
+# The range of the score over which a likelihood bends, for a weight of one.
+_NORMAL_BEND = 2.0
+_LOGISTIC_BEND = 3.0
+
+
+class _AbstractBinary(AbstractLikelihood):
+    """Two outcomes: +1 if the first side wins, −1 if the second does."""
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        return (-1.0, 1.0)
+
+    @property
+    def domain(self) -> str:
+        return f"+1 (first wins) or -1 (second wins); ties need Ordinal{type(self).__name__}"
+
+
+class Probit(_AbstractBinary):
+    """P(first wins) = Φ(f), with Φ the normal distribution function.
+
+    Outcomes: +1 if the first side wins, −1 if the second does. Moments for expectation
+    propagation are in closed form for weights of one.
+    """
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        return normal_tail(outcome * score).log_cdf
+
+    def log_partition(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
+    ) -> Derivatives:
+        if weight is not None:
+            return log_partition_by_quadrature(self, outcome, mean, variance, weight)
+        mean, variance, outcome = align(mean, variance, outcome)
+        scale = outcome * lax.rsqrt(1 + variance)
+        tail = normal_tail(mean * scale)
+        second = -tail.hazard * tail.excess * scale * scale
+        return Derivatives(tail.log_cdf, tail.hazard * scale, second)
+
+    def local(self, outcome: Values) -> Callable[[Array], Local]:
+        def at(score):
+            tail = normal_tail(outcome * score)
+            return Local(tail.log_cdf, outcome * tail.hazard, -tail.hazard * tail.excess)
+
+        return at
+
+    def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
+        return Anchor(jnp.zeros_like(outcome), _bend_scale(_NORMAL_BEND, outcome, weight))
+
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
+        return _sign(score + jax.random.normal(key, score.shape, score.dtype))
+
+
+class Logit(_AbstractBinary):
+    """P(first wins) = 1 / (1 + exp(−f)), the Bradley–Terry model.
+
+    Outcomes: +1 if the first side wins, −1 if the second does.
+    """
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        return jax.nn.log_sigmoid(outcome * score)
+
+    def local(self, outcome: Values) -> Callable[[Array], Local]:
+        def at(score):
+            part = logistic(outcome * score)
+            return Local(part.exponent, outcome * part.loss, -part.win * part.loss, part.factor)
+
+        return at
+
+    def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
+        return Anchor(jnp.zeros_like(outcome), _bend_scale(_LOGISTIC_BEND, outcome, weight))
+
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
+        return _sign(score + jax.random.logistic(key, score.shape, score.dtype))
 
 
 class _Bounds(NamedTuple):
@@ -26,9 +101,9 @@ class _Bounds(NamedTuple):
     An end that the interval does not have is filled with a number one away from the other.
     """
 
-    lower: Float[Array, "..."]
-    upper: Float[Array, "..."]
-    width: Float[Array, "..."]
+    lower: Values
+    upper: Values
+    width: Values
     has_lower: Bool[Array, "..."]
     has_upper: Bool[Array, "..."]
 
@@ -37,11 +112,24 @@ class _Bounds(NamedTuple):
         return self.has_lower & self.has_upper
 
 
-class _AbstractOrdinal(AbstractLikelihood):
-    """An ordered outcome says between which thresholds the score plus noise lies."""
+def _optional(name: str, convert: Converter) -> Callable[[Any], AbstractParameter | None]:
+    return lambda value: None if value is None else named(name, convert)(value)
 
-    margin: eqx.AbstractVar[AbstractParameter | None]
-    cuts: eqx.AbstractVar[AbstractParameter | None]
+
+class _AbstractOrdinal(AbstractLikelihood):
+    """Ordered outcomes: the thresholds between which the score plus noise lies."""
+
+    margin: AbstractParameter | None = eqx.field(
+        default=None, converter=_optional("margin", positive)
+    )
+    cuts: AbstractParameter | None = eqx.field(default=None, converter=_optional("cuts", ordered))
+
+    def __check_init__(self):
+        if (self.margin is None) == (self.cuts is None):
+            raise ValueError(
+                f"{type(self).__name__} needs either `margin` (loss, tie, win) or `cuts` "
+                "(thresholds between more levels), not both and not neither."
+            )
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -55,27 +143,46 @@ class _AbstractOrdinal(AbstractLikelihood):
             return "+1 (first wins), 0 (tie) or -1 (second wins)"
         return f"a whole number from 0 to {len(self.levels) - 1}"
 
-    def check(self, outcome: np.ndarray) -> np.ndarray:
-        return ~np.isin(outcome, self.levels)
+    @property
+    def has_results(self) -> bool:
+        return self.cuts is None
 
-    def log_prob(
-        self, outcome: Float[Array, "..."], score: Float[Array, "..."]
-    ) -> Float[Array, "..."]:
+    def describe(self) -> str:
+        if self.cuts is None:
+            return super().describe()
+        cuts = ", ".join(f"{cut:.3g}" for cut in np.asarray(self.cuts.value))
+        return f"{len(self.levels)} ordered outcomes with cuts at {cuts} ({type(self).__name__})"
+
+    def warnings(self) -> tuple[tuple[str, str], ...]:
+        if self.cuts is not None or float(self.margin.value) >= _NO_MARGIN:
+            return ()
+        text = (
+            f"The margin is {float(self.margin.value):.2g}, so ties are practically impossible. "
+            "If the data has no ties, use a likelihood without them."
+        )
+        return (("margin", text),)
+
+    @classmethod
+    def from_outcomes(cls, outcome: np.ndarray) -> Self:
+        levels, counts = np.unique(outcome, return_counts=True)
+        if set(levels.tolist()) <= {-1.0, 0.0, 1.0}:
+            return cls(margin=0.5)
+        # Thresholds that reproduce the frequencies for a score of zero.
+        counts = np.bincount(levels.astype(int), counts, int(levels.max()) + 1)
+        below = np.cumsum(counts + 0.5)[:-1] / np.sum(counts + 0.5)
+        return cls(cuts=np.log(below / (1.0 - below)))
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
         return self.local(outcome)(score).log_prob + self.constant(outcome)
 
-    def anchor(self, outcome: Float[Array, "..."], weight: Float[Array, "..."] | float) -> Anchor:
+    def _anchor(self, outcome: Values, weight: Values | float, bend: float) -> Anchor:
         bounds = self._bounds(outcome)
         lower = jnp.where(bounds.has_lower, bounds.lower, bounds.upper)
         upper = jnp.where(bounds.has_upper, bounds.upper, bounds.lower)
-        scale = self._bend_scale * lax.rsqrt(jnp.maximum(jnp.zeros_like(lower) + weight, 1.0))
+        scale = _bend_scale(bend, lower, weight)
         return Anchor(0.5 * (lower + upper), scale, 0.5 * (upper - lower))
 
-    @property
-    @abc.abstractmethod
-    def _bend_scale(self) -> float:
-        """The range of the score over which the likelihood bends, for a weight of one."""
-
-    def _bounds(self, outcome: Float[Array, "..."]) -> _Bounds:
+    def _bounds(self, outcome: Values) -> _Bounds:
         if self.cuts is None:
             return self._bounds_by_margin(outcome)
         cuts = self.cuts.value.astype(outcome.dtype)
@@ -88,7 +195,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         width = jnp.where(has_lower & has_upper, upper - lower, 1.0)
         return _Bounds(lower, upper, width, has_lower, has_upper)
 
-    def _bounds_by_margin(self, outcome: Float[Array, "..."]) -> _Bounds:
+    def _bounds_by_margin(self, outcome: Values) -> _Bounds:
         margin = self.margin.value.astype(outcome.dtype)
         has_lower, has_upper = outcome > -0.5, outcome < 0.5
         tie = has_lower & has_upper
@@ -96,7 +203,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         upper = jnp.where(tie, margin, jnp.where(has_upper, -margin, margin + 1))
         return _Bounds(lower, upper, jnp.where(tie, 2 * margin, 1.0), has_lower, has_upper)
 
-    def _level_of(self, latent: Float[Array, "..."]) -> Float[Array, "..."]:
+    def _level_of(self, latent: Values) -> Values:
         """The outcome to which a score plus noise belongs."""
         if self.cuts is None:
             margin = self.margin.value.astype(latent.dtype)
@@ -110,49 +217,29 @@ class OrdinalProbit(_AbstractOrdinal):
 
     With a `margin`: P(win) = Φ(f − margin), P(loss) = Φ(−f − margin), a tie otherwise;
     outcomes +1, 0, −1. With `cuts`: P(outcome ≥ k) = Φ(f − cut_k); outcomes 0 … number of
-    cuts. Expectation propagation has its moments in closed form, for weights of one.
+    cuts. Moments for expectation propagation are in closed form for weights of one.
+
+    Attributes:
+        margin: half the range of score plus noise that is a tie, positive.
+        cuts: thresholds between the levels, strictly increasing, in place of a margin.
     """
 
-    margin: AbstractParameter | None
-    cuts: AbstractParameter | None
-
-    def __init__(
-        self,
-        margin: ArrayLike | AbstractParameter | None = None,
-        cuts: ArrayLike | AbstractParameter | None = None,
-    ):
-        """Set either the margin or the cuts.
-
-        Args:
-            margin: half the range of score plus noise that makes a tie, above zero.
-            cuts: thresholds between the levels, strictly increasing.
-
-        Raises:
-            ValueError: if both or neither are given, or if they are not possible.
-        """
-        self.margin, self.cuts = _margin_or_cuts(type(self).__name__, margin, cuts)
-
     def log_partition(
-        self,
-        outcome: ArrayLike,
-        mean: ArrayLike,
-        variance: ArrayLike,
-        weight: ArrayLike | None = None,
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
     ) -> Derivatives:
         if weight is not None:
             return log_partition_by_quadrature(self, outcome, mean, variance, weight)
         mean, variance, outcome = align(mean, variance, outcome)
         return _normal_between(self._bounds(outcome), mean, lax.rsqrt(1 + variance))
 
-    def local(self, outcome: Float[Array, "..."]) -> Callable[[Array], Local]:
+    def local(self, outcome: Values) -> Callable[[Array], Local]:
         bounds = self._bounds(outcome)
         return lambda score: Local(*_normal_between(bounds, score, jnp.ones_like(score)))
 
-    @property
-    def _bend_scale(self) -> float:
-        return 2.0
+    def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
+        return self._anchor(outcome, weight, _NORMAL_BEND)
 
-    def sample(self, key: Key[Array, ""], score: Float[Array, "..."]) -> Float[Array, "..."]:
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
         return self._level_of(score + jax.random.normal(key, score.shape, score.dtype))
 
 
@@ -162,28 +249,13 @@ class OrdinalLogit(_AbstractOrdinal):
     With a `margin`: P(win) = σ(f − margin), P(loss) = σ(−f − margin), a tie otherwise, where
     σ(x) = 1 / (1 + exp(−x)); outcomes +1, 0, −1. With `cuts`: P(outcome ≥ k) = σ(f − cut_k);
     outcomes 0 … number of cuts.
+
+    Attributes:
+        margin: half the range of score plus noise that is a tie, positive.
+        cuts: thresholds between the levels, strictly increasing, in place of a margin.
     """
 
-    margin: AbstractParameter | None
-    cuts: AbstractParameter | None
-
-    def __init__(
-        self,
-        margin: ArrayLike | AbstractParameter | None = None,
-        cuts: ArrayLike | AbstractParameter | None = None,
-    ):
-        """Set either the margin or the cuts.
-
-        Args:
-            margin: half the range of score plus noise that makes a tie, above zero.
-            cuts: thresholds between the levels, strictly increasing.
-
-        Raises:
-            ValueError: if both or neither are given, or if they are not possible.
-        """
-        self.margin, self.cuts = _margin_or_cuts(type(self).__name__, margin, cuts)
-
-    def local(self, outcome: Float[Array, "..."]) -> Callable[[Array], Local]:
+    def local(self, outcome: Values) -> Callable[[Array], Local]:
         # σ(a) − σ(b) = σ(a) σ(−b) (1 − exp(b − a)), so the two thresholds are two factors.
         bounds = self._bounds(outcome)
         has_lower = bounds.has_lower.astype(outcome.dtype)
@@ -201,21 +273,26 @@ class OrdinalLogit(_AbstractOrdinal):
 
         return at
 
-    def constant(self, outcome: Float[Array, "..."]) -> Float[Array, "..."]:
+    def constant(self, outcome: Values) -> Values:
         bounds = self._bounds(outcome)
         return jnp.where(bounds.bounded, jnp.log(-jnp.expm1(-bounds.width)), 0.0)
 
-    @property
-    def _bend_scale(self) -> float:
-        return 3.0
+    def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
+        return self._anchor(outcome, weight, _LOGISTIC_BEND)
 
-    def sample(self, key: Key[Array, ""], score: Float[Array, "..."]) -> Float[Array, "..."]:
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
         return self._level_of(score + jax.random.logistic(key, score.shape, score.dtype))
 
 
-def _normal_between(
-    bounds: _Bounds, mean: Float[Array, "..."], inverse_scale: Float[Array, "..."]
-) -> Derivatives:
+def _bend_scale(bend: float, like: Values, weight: Values | float) -> Values:
+    return bend * lax.rsqrt(jnp.maximum(jnp.zeros_like(like) + weight, 1.0))
+
+
+def _sign(latent: Values) -> Values:
+    return jnp.where(latent >= 0, jnp.ones_like(latent), -1.0)
+
+
+def _normal_between(bounds: _Bounds, mean: Values, inverse_scale: Values) -> Derivatives:
     """log P(lower < f + noise < upper) and its derivatives in the mean of f."""
     # Measured from the threshold that leaves the rest of the interval in the lower tail.
     from_lower = bounds.has_lower & (~bounds.has_upper | (mean < bounds.lower + 0.5 * bounds.width))
@@ -223,14 +300,3 @@ def _normal_between(
     value, first, second = log_interval(near, bounds.width * inverse_scale, bounds.bounded)
     sign = jnp.where(from_lower, inverse_scale, -inverse_scale)
     return Derivatives(value, sign * first, inverse_scale**2 * second)
-
-
-def _margin_or_cuts(name: str, margin, cuts):
-    if (margin is None) == (cuts is None):
-        raise ValueError(
-            f"{name} needs either `margin` (loss, tie, win) or `cuts` (thresholds between more "
-            "levels), not both and not neither."
-        )
-    if cuts is None:
-        return named("margin", positive)(margin), None
-    return None, named("cuts", ordered)(cuts)

@@ -1,14 +1,12 @@
-"""Pictures with matplotlib, which is imported when the first of them is drawn.
+"""Plots with matplotlib, which is imported when the first plot is drawn.
 
-Every function takes the `Axes` to draw on, makes one if there is none, and returns it. Lines
-differ in brightness and in dashes, so that pictures can be read in grey.
+Each function takes the `Axes` to draw on, makes them if there are none, and returns them. Lines
+differ in brightness and in dashes, so that plots are readable without colours.
 """
 
-from jaxkick.plotting.comparisons import comparisons
-from jaxkick.plotting.counts import goal_differences, goal_grid
-from jaxkick.plotting.curves import calibration, history, kernel_samples
-from jaxkick.plotting.scores import scores
-from jaxkick.plotting.standings import leaderboard, win_probabilities
+from jaxkick.plotting.goals import goal_differences, goal_grid
+from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
+from jaxkick.plotting.skill import leaderboard, scores, win_probabilities
 
 __all__ = [
     "calibration",

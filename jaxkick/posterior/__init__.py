@@ -1,6 +1,5 @@
-"""The posterior of all scores, and how it is made."""
+"""The posterior distribution of all scores and what can be asked of it."""
 
-from jaxkick.posterior.fitting import infer, log_marginal_likelihood
 from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Posterior", "infer", "log_marginal_likelihood"]
+__all__ = ["Posterior"]

@@ -1,6 +1,7 @@
-"""The posterior: scores at any time, further matches, and what may be wrong."""
+"""The posterior: scores at any time, further matches, samples and diagnostics."""
 
 import math
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -9,57 +10,87 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick._tracing import is_known
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick.dataset.dataset import Dataset
-from jaxkick.dataset.index import Index
-from jaxkick.dataset.query import Query
-from jaxkick.dataset.reading import read_alike
-from jaxkick.dataset.validation import OnInvalid, suggest_names
-from jaxkick.diagnosis import Finding, diagnose
-from jaxkick.inference.ending import Result, raise_unless_converged
-from jaxkick.inference.method import AbstractMethod
+from jaxkick._xla import is_known
+from jaxkick.chains.sampling import make_timeline, sample_paths
+from jaxkick.chains.smoother import States
+from jaxkick.chains.step import Site
+from jaxkick.data.dataset import Dataset, read_alike
+from jaxkick.data.encoding import Index
+from jaxkick.data.queries import Query
+from jaxkick.data.reading import Rules
+from jaxkick.data.tables import make_table
+from jaxkick.errors import DataError, OnInvalid, plain, suggest_names
+from jaxkick.inference.checks import check_fit
+from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites
-from jaxkick.inference.request import check_fit, reporter
+from jaxkick.inference.solve import Progress, run, smoother_states
+from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
-from jaxkick.posterior.ratings import AbstractRatings
-from jaxkick.posterior.running import end_line, keep_states, run
-from jaxkick.prediction import predict_scores
-from jaxkick.sampling import make_timeline, sample_paths
-from jaxkick.scores import Scores, join_scores
-from jaxkick.statespace.smoother import States
-from jaxkick.statespace.step import Site
-from jaxkick.updating import Roomy, extend_means, grow, settle
+from jaxkick.parameters import AbstractParameter
+from jaxkick.posterior.diagnostics import Diagnostic, diagnose
+from jaxkick.posterior.predictor import AbstractPredictor
+from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
-__all__ = ["Posterior"]
+__all__ = ["Memo", "Posterior", "carry_sites"]
 
 
-# Names of what a posterior keeps beside its fields.
-_STATES = "_kept_states"
-_ROOMY = "_kept_room"
-_MOMENTS = "_kept_moments"
+class Memo:
+    """The states of a posterior, kept from the first use on.
+
+    A memo is equal to every other one, so it never causes a recompilation. Copies of a
+    posterior made by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share one
+    memo: it knows the posterior whose states it keeps, and computes those of any other anew.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._kept: tuple[weakref.ref, tuple[States, ...]] | None = None
+
+    def get(self, owner: Any, compute: Callable[[], tuple[States, ...]]) -> tuple[States, ...]:
+        """Return the states of `owner`, computed unless they are kept."""
+        if self._kept is not None and self._kept[0]() is owner:
+            return self._kept[1]
+        states = compute()
+        if is_known(jax.tree.leaves(states)[0]):
+            self._kept = weakref.ref(owner, self._forget), states
+        return states
+
+    def _forget(self, dead: weakref.ref) -> None:
+        """Release the states with their owner: compiled programs may hold the memo for longer."""
+        if self._kept is not None and self._kept[0] is dead:
+            self._kept = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memo)
+
+    def __hash__(self) -> int:
+        return hash(Memo)
+
+    def __reduce__(self) -> tuple:
+        return Memo, ()
 
 
-class Posterior(AbstractRatings, eqx.Module):
-    """The posterior distribution of all scores, as inference left it.
+class Posterior(AbstractPredictor, eqx.Module):
+    """The posterior distribution of all scores.
 
     Attributes:
-        model: the model that was fitted.
+        model: the fitted model.
         data: the observations that it was fitted to.
         method: the inference method.
-        sites: the pseudo-observation of every entry, chain by chain; on scores less their
+        sites: the pseudo-observation of every entry, chain by chain; of scores minus their
             prior mean.
-        entries: posterior mean and variance of every entry's score, chain by chain, with the
-            prior mean in it.
+        entries: posterior mean and variance of every entry's score, chain by chain, including
+            the prior mean.
         observations: posterior mean and variance of every observation's combined score, in
-            the order of the user's rows; predictions where an observation was not active.
-        log_marginal_likelihood: the logarithm of the evidence (EP), or a lower bound of it
-            (reverse KL).
-        steps: how many times the method was evaluated.
-        distance: estimate of how far the marginals still were from the fixed point, as the
-            largest over all entries, in posterior standard deviations.
-        damping: the damping in force at the end.
-        result: how inference ended, as a `Result`.
+            the order of the user's rows; predictions where an observation was masked out.
+        log_marginal_likelihood: the log marginal likelihood of the data (EP), or a lower bound
+            of it (reverse KL).
+        steps: the number of steps of inference.
+        distance: estimated distance of the marginals from the fixed point, the largest over
+            all entries, in posterior standard deviations.
+        status: why inference ended, a `Status`.
+        memo: keeps `states` after their first use.
     """
 
     model: Model
@@ -71,27 +102,22 @@ class Posterior(AbstractRatings, eqx.Module):
     log_marginal_likelihood: Scalar
     steps: Int[Array, ""]
     distance: Scalar
-    damping: Scalar
-    result: Int[Array, ""]
+    status: Int[Array, ""]
+    memo: Memo = eqx.field(static=True, init=False, repr=False, default_factory=Memo)
 
     @property
     def converged(self) -> bool:
-        """Whether inference ended at its fixed point, to the tolerance asked for."""
-        return Result(int(self.result)) is Result.CONVERGED
+        """True if inference reached its fixed point to the tolerance."""
+        return Status(int(self.status)) is Status.CONVERGED
 
     @property
     def states(self) -> tuple[States, ...]:
-        """What prediction at other times needs, chain by chain; computed when first asked for.
+        """The smoother's states, chain by chain, which scores at any time are computed from.
 
-        After `update` they have the layout with room that it works in.
+        Computed on first use, because many posteriors are never asked for them.
         """
-        kept = self.__dict__.get(_STATES)
-        if kept is None:
-            kept = keep_states(self.model, *self._laid_out)
-            if is_known(jax.tree.leaves(kept)[0]):
-                # A cache beside the fields: copies of the posterior start without it.
-                object.__setattr__(self, _STATES, kept)
-        return kept
+        data = self.data.without_index()
+        return self.memo.get(self, lambda: smoother_states(self.model, data, self.sites))
 
     def update(
         self,
@@ -101,14 +127,14 @@ class Posterior(AbstractRatings, eqx.Module):
         max_steps: int = 1000,
         on_invalid: OnInvalid = "raise",
         throw: bool = True,
-        progress: bool | Callable[[int, float], None] = False,
+        progress: Progress = False,
     ) -> "Posterior":
-        """The posterior with further matches, from where this one stands.
+        """Add matches, with a warm start from this posterior.
 
-        As `infer` of all matches together, but inference starts from this posterior, and the
-        program that was compiled for one update serves the next ones: it has room for half
-        as many matches again before another is needed. Matches may come in any order of time
-        and bring new competitors. All observations count, also those that were not active.
+        The result is that of `infer` with all matches together. Compiled programs serve until
+        the matches no longer fit into the padded shapes of the data. Matches may come in any
+        order of time and bring new competitors. All observations count, also those that were
+        masked out before.
 
         Args:
             matches: a table with the columns of the one that the data was made of, or a
@@ -116,85 +142,106 @@ class Posterior(AbstractRatings, eqx.Module):
             tol: as in `infer`.
             max_steps: as in `infer`.
             on_invalid: `"raise"` or `"drop"`, as for the data set.
-            throw: whether to raise when the fixed point was not reached.
+            throw: whether to raise an error when the fixed point was not reached.
             progress: as in `infer`.
 
         Returns:
-            The new posterior; this one stays as it is.
+            The new posterior; this one does not change.
 
         Raises:
-            ValueError: if the matches cannot be used.
-            InferenceError: if the fixed point was not reached and `throw` holds.
+            DataError: if the matches cannot be used.
+            InferenceError: if the fixed point was not reached and `throw` is true.
         """
         index = self.data.index
-        new = read_alike(
-            matches, index.recipe, index.grouping, index.unit, on_invalid, self.model.likelihood
-        )
-        kept: Roomy | None = self.__dict__.get(_ROOMY)
-        data, roomy = grow(self.data, self.sites, None if kept is None else kept.room, new)
-        model = extend_means(self.model, self.data, data)
+        rules = Rules(index.grouping, index.unit, on_invalid, self.model.likelihood, index.schema)
+        data = self.data.extended(read_alike(matches, rules))
+        model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
-        solution = run(
-            model, roomy.data, self.method, roomy.sites, roomy.active,
-            tol, max_steps, report=reporter(progress),
-        )  # fmt: skip
-        end_line(progress, solution)
-        posterior = Posterior(model, data, self.method, *settle(solution, roomy, data))
-        object.__setattr__(posterior, _ROOMY, roomy._replace(sites=solution.sites))
+        start = carry_sites(self.sites, self.data, data)
+        solution = run(model, data, self.method, start, None, tol, max_steps, progress)
         if throw:
-            raise_unless_converged(solution.result, solution.steps, solution.distance, tol)
-        return posterior
+            raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
+        return Posterior(model, data, self.method, *solution)
 
     def scores(self, name: Hashable, times: Any = None) -> Scores:
-        """The score of a feature over time.
+        """Return the score of a feature over time.
 
         Args:
-            name: the name of the feature; the prior for one that the data lacks.
-            times: times in the user's terms; those of the feature's own entries if `None`.
-
-        Returns:
-            Times, posterior means and variances.
+            name: the name of the feature; one that is not in the data has the prior's score.
+            times: numbers or dates as in the data; the times of the feature's own matches if
+                `None`.
 
         Raises:
-            ValueError: if `times` is `None` for a feature that the data lacks.
+            DataError: if `times` is `None` for a feature that is not in the data.
         """
         index = self.data.index
-        if times is not None:
+        if times is None:
+            numbers = index.entries(name).times
+            if not len(numbers):
+                raise DataError(
+                    f"{name!r} is not in the data",
+                    f"Pass `times` to see its prior. {suggest_names(name, index.names)}",
+                )
+            mean, variance = map(jnp.asarray, _of_feature(index, name, self.entries))
+        else:
             numbers = np.atleast_1d(index.to_time(times))
-            moments = self.combination({name: 1.0}, np.atleast_1d(times))
-            return Scores.of(name, index, numbers, moments.mean, moments.variance)
-        entries = self.data.entries(name)
-        if not len(entries.times):
-            raise ValueError(
-                f"no observation has the feature {name!r}; pass `times` to see its prior, or "
-                f"{suggest_names(name, index.names)}"
-            )
-        means, variances = (part[entries.positions] for part in self._entry_moments)
-        return Scores.of(name, index, entries.times, jnp.asarray(means), jnp.asarray(variances))
+            mean, variance = self.linear_combination({name: 1.0}, np.atleast_1d(times))
+        return Scores(
+            # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
+            numbers,
+            mean,
+            variance,
+            plain(name),
+            index.group_of(name),
+            index.scale,
+            index.library,
+        )
 
     def to_frame(
         self, names: Sequence[Hashable] | None = None, times: Any = None, library: str | None = None
     ) -> Any:
-        """Scores over time as one long table: name, group, time, mean and deviation.
+        """Return scores over time as one long table: name, group, time, mean and deviation.
 
         Args:
-            names: of the features; all of them if `None`.
-            times: times in the user's terms; those of each feature's own entries if `None`.
-            library: the library of the table; that of the data if `None`.
+            names: names of features; all of them if `None`.
+            times: numbers or dates as in the data; the times of each feature's own matches if
+                `None`.
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
         """
         index = self.data.index
         if names is None:
             names = [index.names[number] for number in np.flatnonzero(index.counts)]
-        return join_scores([self.scores(name, times) for name in names], library)
+        if not len(names):
+            raise DataError("{argument} is empty", "Name at least one feature.", argument="names")
+        if times is None:
+            entries = [index.entries(name) for name in names]
+            counts = [len(each.times) for each in entries]
+            numbers = np.concatenate([each.times for each in entries])
+            positions = np.concatenate([each.positions for each in entries])
+            columns = zip(*self.entries, strict=True)
+            moments = [
+                np.concatenate([np.asarray(part).ravel() for part in column])[positions]
+                for column in columns
+            ]
+        else:
+            numbers = np.atleast_1d(index.to_time(times))
+            counts = [len(numbers)] * len(names)
+            features = [name for name in names for _ in numbers]
+            numbers = np.tile(numbers, len(names))
+            every_time = np.tile(np.atleast_1d(times), len(names))
+            moments = self.linear_combination(features, every_time)
+        groups = [index.group_of(name) for name in names]
+        table = score_table(names, groups, counts, numbers, moments[0], moments[1], index.scale)
+        return make_table(table, library or index.library)
 
     def sample(
         self, name: Hashable, times: Any, key: Key[Array, ""], shape: tuple[int, ...] = ()
     ) -> Float[Array, "*shape times"]:
-        """Draw paths of a feature's score from the posterior, jointly at all times.
+        """Draw paths of a feature's score from the posterior, jointly over all times.
 
         Args:
-            name: the name of the feature; the prior for one that the data lacks.
-            times: times in the user's terms, in any order.
+            name: the name of the feature; one that is not in the data has the prior's score.
+            times: numbers or dates as in the data, in any order.
             key: a random key.
             shape: the shape of the batch of independent paths.
 
@@ -202,73 +249,82 @@ class Posterior(AbstractRatings, eqx.Module):
             The scores, in the order of `times`.
         """
         index, dtype = self.data.index, self.data.coefficients.dtype
-        entries = self.data.entries(name)
-        sites = Site(*(part[entries.positions] for part in end_to_end(self.sites)))
         numbers = np.atleast_1d(index.to_time(times))
-        line = make_timeline(entries.times, sites, numbers, index.epoch, np.dtype(dtype))
+        entry_times = index.entries(name).times
+        sites = Site(*_of_feature(index, name, self.sites))
+        line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype))
         group = index.group_of(name)
-        paths = sample_paths(
-            self.model.kernel_of(group),
-            self.data.epoch,
-            line.moments,
-            line.sites,
-            key,
-            math.prod(shape),
-        )
+        kernel, count = self.model.kernel_of(group), math.prod(shape)
+        paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
+
+    def describe(self) -> str:
+        """Describe the model in plain words, in the data's unit of time."""
+        return self.model.describe(self.data.index.unit)
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Look for common problems of this fit.
+
+        Returns:
+            Diagnostics, each with its `kind` and a `message` that says what to do; empty if no
+            problem was found.
+        """
+        index, distance = self.data.index, float(self.distance)
+        return diagnose(self.model, index, self.entries, self.converged, distance)
+
+    def __repr__(self) -> str:
+        status = Status(int(self.status)).name.lower() if is_known(self.status) else "?"
+        evidence = self.log_marginal_likelihood
+        shown = f"{float(evidence):.2f}" if is_known(evidence) else "?"
+        return (
+            f"Posterior({self.data.num_observations:,} observations of "
+            f"{self.data.num_features:,} features, log marginal likelihood {shown}, {status})"
+        )
 
     @property
     def _directory(self) -> Index:
         return self.data.index
 
     def _score_query(self, query: Query) -> ScoreMoments:
-        return predict_scores(self.model, self._laid_out[0], self.states, query)
-
-    @property
-    def _entry_moments(self) -> list[np.ndarray] | list[Array]:
-        """Means and variances of all entries, on the host where they are known."""
-        kept = self.__dict__.get(_MOMENTS)
-        if kept is None:
-            kept = end_to_end(self.entries)
-            if is_known(kept[0]):
-                kept = [np.asarray(part) for part in kept]
-                object.__setattr__(self, _MOMENTS, kept)
-        return kept
-
-    @property
-    def _laid_out(self) -> tuple[Dataset, Sites]:
-        """Data and sites, after `update` in the layout with room, for compiled programs."""
-        roomy: Roomy | None = self.__dict__.get(_ROOMY)
-        return (self.data, self.sites) if roomy is None else (roomy.data, roomy.sites)
-
-    def describe(self) -> str:
-        """What the model says, in plain words and in the data's unit of time."""
-        return self.model.describe(self.data.index.unit)
-
-    def check(self) -> tuple[Finding, ...]:
-        """What may be wrong with this fit; nothing where nothing was found.
-
-        Returns:
-            Findings, each with its `kind` and a `message` that says what to do.
-        """
-        index, distance = self.data.index, float(self.distance)
-        return diagnose(self.model, index, self.entries, self.converged, distance)
-
-    def __repr__(self) -> str:
-        ended = Result(int(self.result)).name.lower() if is_known(self.result) else "?"
-        evidence = (
-            f"{float(self.log_marginal_likelihood):.2f}"
-            if is_known(self.log_marginal_likelihood)
-            else "?"
-        )
-        return (
-            f"Posterior({self.data.num_observations:,} observations of "
-            f"{self.data.num_features:,} features, log-marginal likelihood {evidence}, {ended})"
-        )
+        return score_combinations(self.model, self.data, self.states, query)
 
 
-def end_to_end(parts: Sequence[tuple]) -> list[Float[Array, " entries"]]:
-    """Arrays of every chain as one, in the order of the positions of entries."""
-    columns = zip(*parts, strict=True)
-    return [jnp.concatenate([part.ravel() for part in column]) for column in columns]
+def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[np.ndarray | Array]:
+    """Pick the values of a feature's entries, in the order of time.
+
+    Args:
+        index: the data's index.
+        name: the name of the feature.
+        chains: for every chain a tuple of arrays, such as `entries` or `sites`.
+    """
+    positions = index.entries(name).positions
+    place = int(index.group_ids([name])[0]) if len(positions) else 0
+    positions = positions - index.bases[place]
+    # JAX keeps the array on the host once it was copied there, so this is quick.
+    parts = (np.asarray(part) if is_known(part) else part for part in chains[place])
+    return [part.ravel()[positions] for part in parts]
+
+
+def carry_sites(sites: Sites, old: Dataset, new: Dataset) -> Sites:
+    """Put sites into the layout of data whose first observations are those of `old`.
+
+    The sites of new observations are zero.
+    """
+    parts = [new.to_chains(old.to_slots(part)) for part in zip(*sites, strict=True)]
+    return tuple(Site(*chain) for chain in zip(*parts, strict=True))
+
+
+def _extend_means(model: Model, old: Dataset, new: Dataset) -> Model:
+    """Give features that the old data lacked a prior mean of zero."""
+    mean = model.mean
+    if not isinstance(mean, AbstractParameter) or not mean.value.shape:
+        return model
+    places = old.index.feature_ids(new.names)
+
+    def extend(leaf: Any) -> Any:
+        if not eqx.is_array(leaf) or leaf.shape != (old.num_features,):
+            return leaf
+        return jnp.where(places < 0, jnp.zeros((), leaf.dtype), leaf[np.maximum(places, 0)])
+
+    return eqx.tree_at(lambda model: model.mean, model, jax.tree.map(extend, mean))

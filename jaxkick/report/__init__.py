@@ -1,5 +1,5 @@
-"""A report for people who do not program: one HTML file that needs nothing else."""
+"""Interactive HTML reports: one file, no network needed."""
 
-from jaxkick.report.write import write_report
+from jaxkick.report.page import write_report
 
 __all__ = ["write_report"]

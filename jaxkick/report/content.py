@@ -1,32 +1,101 @@
-"""All that a page shows, as JSON can hold it."""
+"""Everything that a page shows, as JSON can hold it."""
 
-import base64
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
-from jaxkick.dataset.index import Index
-from jaxkick.likelihoods import Poisson
-from jaxkick.outcomes import has_results
+from jaxkick.data.columns import UNITS
+from jaxkick.data.dataset import Dataset
+from jaxkick.data.encoding import Index
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL
 from jaxkick.posterior import Posterior
-from jaxkick.ranking import Points, Standing, points_of, points_of_counts, rank
-from jaxkick.report.cast import Cast, Span, assemble_cast, time_span
-from jaxkick.report.curves import Evaluate, Knots, evaluator, sample_curves
-from jaxkick.report.formula import describe_outcome
+from jaxkick.posterior.leaderboard import (
+    Competitors,
+    Points,
+    Standing,
+    choose_competitors,
+    points_of,
+    points_of_counts,
+    rank,
+)
+from jaxkick.report.outcome_tables import Range, pack, tabulate_counts, tabulate_outcomes
+from jaxkick.report.skill_curves import Evaluate, Knots, evaluator, sample_curves
 
-__all__ = ["gather_content"]
+__all__ = ["Cast", "Covariate", "Span", "assemble_cast", "gather_content", "time_span"]
 
 _INTERVAL = 0.9
 _RANKS = ("rank", "rank_lower", "rank_upper", "best")
+_DAYS_AHEAD = 365.25
+_SHARE_AHEAD = 0.1
+_MOST_COVARIATES = 12
+
+
+class Span(NamedTuple):
+    """Times that a report covers, in the data's unit.
+
+    Attributes:
+        begin: first match.
+        last: last match.
+        end: last time of a forecast.
+        recent: competitors who played after this time are active.
+    """
+
+    begin: float
+    last: float
+    end: float
+    recent: float
+
+
+class Covariate(NamedTuple):
+    """A further feature of matches, whose coefficient the reader chooses.
+
+    Attributes:
+        name: name of the feature.
+        value: initial coefficient.
+    """
+
+    name: Hashable
+    value: float
+
+
+class Cast(NamedTuple):
+    """Competitors and the other features of matches.
+
+    Attributes:
+        competitors: the competitors, each with the features that make up its score.
+        home: feature of the home advantage, if there is one.
+        level: feature that all counts share, if there is one.
+        covariates: further features.
+        left_out: number of further features that the page does not show; they count as zero.
+    """
+
+    competitors: Competitors
+    home: Hashable | None
+    level: Hashable | None
+    covariates: list[Covariate]
+    left_out: int
+
+    @property
+    def features(self) -> list[Hashable]:
+        """All features, in the order of their numbers on the page."""
+        own = [name for each in self.competitors.features for name in each]
+        shared = [name for name in (self.home, self.level) if name is not None]
+        return own + shared + [covariate.name for covariate in self.covariates]
+
+    @property
+    def parts(self) -> int:
+        """Number of features of each competitor."""
+        return len(self.competitors.features[0])
 
 
 def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> dict[str, Any]:
-    """Everything that the page's program reads.
+    """Collect everything that the page's program reads.
 
-    Competitors come in the order of their rating at the last match. Their features have the
-    first numbers, then follow the home advantage, the level of counts and the covariates.
+    Competitors are sorted by their rating at the last match. Their features have the first
+    numbers; the home advantage, the level of counts and the covariates follow.
 
     Args:
         posterior: the fitted posterior.
@@ -37,19 +106,20 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     cast, span = assemble_cast(index), time_span(index)
     standing, cast = _sort(cast, evaluator(posterior, cast.features), span)
     features = cast.features
-    matches = [index.entries(name).times for name in features]
     evaluate = evaluator(posterior, features)
+    matches = [index.entries(name).times for name in features]
     knots = sample_curves(matches, evaluate, span.begin, span.end)
     scale = _scale(posterior, cast, evaluate, span)
     return {
         "title": title,
         "matches": int(len(np.unique(index.rows)) if index.rows is not None else len(index.times)),
         "interval": _INTERVAL,
+        "reach": NormalDist().inv_cdf(0.5 + 0.5 * _INTERVAL),
         "time": _times(index, span),
-        "outcome": describe_outcome(posterior.model.likelihood, cast.level is not None),
+        "outcome": _outcome(posterior, cast, knots),
         "scale": None if scale is None else scale._asdict(),
         "names": [_label(name) for name in standing.names],
-        "parts": len(cast.competitors.features[0]),
+        "parts": cast.parts,
         "home": None if cast.home is None else features.index(cast.home),
         "level": None if cast.level is None else features.index(cast.level),
         "covariates": [
@@ -64,33 +134,87 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     }
 
 
+def time_span(index: Index) -> Span:
+    """The times of the data and a tenth more, but at most a year more of dates."""
+    begin, last = float(index.times.min()), float(index.times.max())
+    ahead = _SHARE_AHEAD * (last - begin)
+    recent = last - ahead
+    if index.scale.dates:
+        year = _DAYS_AHEAD / UNITS[index.unit or "year"]
+        ahead, recent = min(ahead, year), last - year
+    return Span(begin, last, last + ahead, recent)
+
+
+def assemble_cast(index: Index) -> Cast:
+    """Separate competitors from the other features of a model.
+
+    Args:
+        index: the data's index.
+    """
+    counts = index.schema is not None and index.schema.counts is not None
+    group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
+    competitors = choose_competitors(index, group=group)
+    known = _constants(index)
+    kept = [
+        place for place, each in enumerate(competitors.features) if not each.keys() & known.keys()
+    ]
+    competitors = _select(competitors, kept)
+    own = {name for each in competitors.features for name in each}
+    home = HOME if HOME in index.names and HOME not in own else None
+    level = LEVEL if counts else None
+    others = [
+        name
+        for name, count in zip(index.names, index.counts, strict=True)
+        if count and name not in own and name not in (home, level)
+    ]
+    shown = others if len(others) <= _MOST_COVARIATES else []
+    covariates = [Covariate(name, known.get(name, 0.0)) for name in shown]
+    return Cast(competitors, home, level, covariates, len(others) - len(shown))
+
+
+def _group_of_competitors(index: Index) -> str | None:
+    """The default group, or the largest one if the user named all groups."""
+    if DEFAULT_GROUP in index.groups:
+        return None
+    sizes = np.bincount(index.feature_group[index.feature_group >= 0])
+    return index.groups[int(np.argmax(sizes))]
+
+
+def _constants(index: Index) -> dict[Hashable, float]:
+    """Covariates of the data with the coefficient that all matches have, or zero."""
+    if index.schema is None:
+        return {}
+    return {
+        name: 0.0 if isinstance(value, str) else float(value)
+        for name, value in index.schema.covariates
+    }
+
+
+def _select(competitors: Competitors, kept: Any) -> Competitors:
+    return competitors._replace(
+        names=[competitors.names[place] for place in kept],
+        features=[competitors.features[place] for place in kept],
+        matches=competitors.matches[kept],
+        last_active=competitors.last_active[kept],
+    )
+
+
 def _sort(cast: Cast, evaluate: Evaluate, span: Span) -> tuple[Standing, Cast]:
-    """Competitors with their scores at the last match, the best first."""
-    competitors = cast.competitors
-    parts = len(competitors.features[0])
+    """Sort competitors by their score at the last match, best first."""
+    competitors, parts = cast.competitors, cast.parts
     owner = np.arange(parts * len(competitors.names))
     mean, deviation = evaluate(owner, np.full(len(owner), span.last))
     mean = mean.reshape(-1, parts).sum(axis=1)
     variance = (deviation**2).reshape(-1, parts).sum(axis=1)
     order = np.argsort(-mean, kind="stable")
-    competitors = competitors._replace(
-        names=[competitors.names[place] for place in order],
-        features=[competitors.features[place] for place in order],
-        matches=competitors.matches[order],
-        last_active=competitors.last_active[order],
-    )
-    standing = Standing(
-        competitors.names,
-        mean[order],
-        variance[order],
-        competitors.matches,
-        competitors.last_active,
-    )
+    competitors = _select(competitors, order)
+    names, matches, last = competitors.names, competitors.matches, competitors.last_active
+    standing = Standing(names, mean[order], variance[order], matches, last)
     return standing, cast._replace(competitors=competitors)
 
 
 def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> dict[str, Any]:
-    """The columns of the leaderboard, ranks among all and among those who still play."""
+    """Columns of the leaderboard, with ranks among all and among active competitors."""
     index = posterior.data.index
     first = [index.entries(next(iter(each))).times[0] for each in cast.competitors.features]
     played = np.asarray(index.to_time(standing.last_active))
@@ -103,32 +227,92 @@ def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> 
         "matches": standing.matches.tolist(),
         "first": _user_times(index, np.array(first)),
         "last": _user_times(index, played),
-        "all": _ranks(posterior, standing, everybody),
-        "active": _ranks(posterior, standing, active) if some else None,
+        "all": _ranks(standing, everybody),
+        "active": _ranks(standing, active) if some else None,
     }
 
 
-def _ranks(posterior: Posterior, standing: Standing, members: np.ndarray) -> dict[str, list]:
-    """Ranks among some competitors, who are given by their place."""
-    part = Standing(
-        members.tolist(),
-        standing.mean[members],
-        standing.variance[members],
-        standing.matches[members],
-        standing.last_active[members],
-    )
-    columns = rank(part, interval=_INTERVAL)
+def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
+    """Ranks among some competitors, who are given by their position."""
+    numbers = (column[members] for column in standing[1:])
+    columns = rank(Standing(members.tolist(), *numbers), interval=_INTERVAL)
     chosen = {name: columns[name].tolist() for name in _RANKS}
     return {"member": columns["name"].tolist(), **chosen}
 
 
 def _scale(posterior: Posterior, cast: Cast, evaluate: Evaluate, span: Span) -> Points | None:
-    """Elo's scale, where outcomes say who won."""
+    """The Elo scale, if outcomes have a winner."""
     likelihood = posterior.model.likelihood
-    if cast.level is not None and isinstance(likelihood, Poisson):
+    if cast.level is not None and likelihood.difference(0.0) is not None:
         level, _ = evaluate(np.array([cast.features.index(cast.level)]), np.array([span.last]))
-        return points_of_counts("elo", float(level[0]))
-    return points_of("elo", likelihood) if has_results(likelihood) else None
+        return points_of_counts("elo", likelihood, float(level[0]))
+    return points_of("elo", likelihood) if likelihood.has_results else None
+
+
+def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
+    """The table of outcomes, for all scores that a forecast of the page can have.
+
+    Coefficients of covariates go as far as those of the data.
+    """
+    likelihood = posterior.model.likelihood
+    own = [
+        _extremes(knots, np.arange(part, cast.parts * len(cast.competitors.names), cast.parts))
+        for part in range(cast.parts)
+    ]
+    number = {name: place for place, name in enumerate(cast.features)}
+    shared = [_extremes(knots, [number[cast.home]]).scaled(1.0)] if cast.home is not None else []
+    for name, value in cast.covariates:
+        largest = max(abs(value), _largest_coefficient(posterior.data, name))
+        shared.append(_extremes(knots, [number[name]]).scaled(largest))
+    if cast.level is None:
+        scores = sum([each.less(each) for each in own] + shared, _NOTHING)
+        outcome = tabulate_outcomes(likelihood, _INTERVAL, scores.to_range())
+    else:
+        level = _extremes(knots, [number[cast.level]])
+        scores = sum([own[0].less(own[1]), level, *shared], _NOTHING)
+        outcome = tabulate_counts(likelihood, scores.to_range())
+    return {**outcome, "counts": cast.level is not None}
+
+
+class _Extremes(NamedTuple):
+    """Lowest and highest mean, and least and greatest variance, of a score."""
+
+    mean: tuple[float, float]
+    variance: tuple[float, float]
+
+    def __add__(self, other: "_Extremes") -> "_Extremes":
+        return _Extremes(*(tuple(np.add(*pair).tolist()) for pair in zip(self, other, strict=True)))
+
+    def less(self, other: "_Extremes") -> "_Extremes":
+        """The difference of two independent scores."""
+        return self + _Extremes((-other.mean[1], -other.mean[0]), other.variance)
+
+    def scaled(self, largest: float) -> "_Extremes":
+        """The score times any coefficient between this number and its negative."""
+        most = largest * max(map(abs, self.mean))
+        return _Extremes((-most, most), (0.0, largest**2 * self.variance[1]))
+
+    def to_range(self) -> Range:
+        """The range of a table, a little wider than the knots of curves."""
+        (low, high), deviations = self.mean, np.sqrt(self.variance)
+        room = 0.01 * (high - low) + 0.01 * deviations[1]
+        return Range((low - room, high + room), (0.7 * deviations[0], 1.01 * deviations[1]))
+
+
+_NOTHING = _Extremes((0.0, 0.0), (0.0, 0.0))
+
+
+def _extremes(knots: Knots, owners: Any) -> _Extremes:
+    """Extremes over time of the scores of some features."""
+    part = knots.take(np.isin(knots.owner, owners))
+    mean, variance = part.mean, part.deviation**2
+    return _Extremes((mean.min(), mean.max()), (variance.min(), variance.max()))
+
+
+def _largest_coefficient(data: Dataset, name: Hashable) -> float:
+    observations = data.observations
+    own = observations.features == data.feature_id(name)
+    return float(np.max(np.abs(observations.coefficients[own])))
 
 
 def _times(index: Index, span: Span) -> dict[str, Any]:
@@ -138,29 +322,25 @@ def _times(index: Index, span: Span) -> dict[str, Any]:
 
 
 def _user_times(index: Index, times: np.ndarray) -> list[float]:
-    """Milliseconds since 1970 where the data has dates, else numbers as they are."""
+    """Milliseconds since 1970 if the data has dates, else the numbers themselves."""
     shown = index.scale.to_user(times)
     return (shown.astype(np.int64) if index.scale.dates else shown).tolist()
 
 
 def _pack_curves(knots: Knots, count: int, span: Span) -> dict[str, Any]:
-    """Knots as text: 32-bit numbers, times as shares of the whole span."""
+    """Knots as text: 32-bit floats, with times as shares of the whole span."""
     length = span.end - span.begin
     share = (knots.time - span.begin) / (length if length > 0 else 1.0)
     return {
         "counts": np.bincount(knots.owner, minlength=count).tolist(),
-        "times": _pack(share),
-        "means": _pack(knots.mean),
-        "deviations": _pack(knots.deviation),
+        "times": pack(share),
+        "means": pack(knots.mean),
+        "deviations": pack(knots.deviation),
     }
 
 
-def _pack(values: np.ndarray) -> str:
-    return base64.b64encode(values.astype("<f4").tobytes()).decode("ascii")
-
-
 def _plain_table(table: Any) -> dict[str, Any]:
-    """A table of any library as names and lists of numbers and texts."""
+    """A table of any library as column names and lists of numbers and strings."""
     if not isinstance(table, Mapping):
         table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
     return {

@@ -1,4 +1,4 @@
-"""One file of HTML with everything in it: texts, style, programs and data."""
+"""Write a report: one HTML file with texts, style, programs and data."""
 
 import base64
 import gzip
@@ -10,44 +10,73 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_page", "plotting_library"]
+from jaxkick import __version__
+from jaxkick.io import atomic_write
+from jaxkick.posterior import Posterior
+from jaxkick.report.content import gather_content
+
+__all__ = ["make_page", "plotting_library", "write_report"]
 
 _SCRIPTS = (
     "numbers.js",
-    "outcomes.js",
-    "scores.js",
-    "format.js",
-    "forecast.js",
-    "theme.js",
-    "chooser.js",
-    "table.js",
+    "elements.js",
     "chart.js",
-    "forecaster.js",
+    "forecast.js",
     "leaderboard.js",
     "start.js",
-)
-_STYLES = (
-    "colours.css",
-    "layout.css",
-    "controls.css",
-    "answers.css",
-    "tables.css",
-    "narrow.css",
 )
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 
-def make_page(content: dict[str, Any], library: str, version: str) -> str:
-    """The text of the page.
+def write_report(
+    path: str | Path,
+    posterior: Posterior,
+    *,
+    title: str | None = None,
+    forecasts: Any = None,
+    library: str | Path | None = None,
+) -> Path:
+    """Write one HTML file with score curves, a forecaster and a leaderboard.
 
-    Names come from outside. They stand in the data alone, where no character ends the element
-    around them, and the page's program sets them as text. The page's own policy lets no other
-    program run and nothing be fetched.
+    The file needs neither a network nor other files. The page interpolates in tables made by the
+    posterior and the likelihood; its probabilities differ from those of `Posterior.predict` by
+    less than 0.005. Requires plotly: `pip install 'jaxkick[report]'`.
 
     Args:
-        content: what the page shows.
-        library: the program of plotly.js.
-        version: of jaxkick.
+        path: the file to write; an existing file is replaced.
+        posterior: the fitted posterior.
+        title: the heading; "Ratings" by default.
+        forecasts: a table to show at the end, such as that of `Posterior.forecast`.
+        library: a file with another build of plotly.js, such as the smaller "basic" one; by
+            default that of the installed plotly package.
+
+    Returns:
+        The path.
+
+    Raises:
+        ImportError: if plotly is not installed and `library` is `None`.
+        FileNotFoundError: if the folder does not exist.
+    """
+    program = plotting_library(library)
+    content = gather_content(posterior, "Ratings" if title is None else str(title), forecasts)
+    page = make_page(content, program, __version__)
+    path = Path(path)
+    with atomic_write(path) as file:
+        file.write(page.encode())
+    return path
+
+
+def make_page(content: dict[str, Any], library: str, version: str) -> str:
+    """Make the HTML of the page.
+
+    Names are untrusted. They occur only in the JSON data, which is escaped, and the page's program
+    inserts them as text. A content security policy allows only our two scripts, by their hashes,
+    and no network access.
+
+    Args:
+        content: data of the page; see `gather_content`.
+        library: source of plotly.js.
+        version: version of jaxkick.
     """
     program = "\n".join(map(_asset, _SCRIPTS))
     allowed = " ".join(map(_hash, (program, library)))
@@ -57,7 +86,7 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
         "img-src data: blob:",
         "title": title,
         "version": html.escape(version),
-        "style": "\n".join(map(_asset, _STYLES)),
+        "style": _asset("page.css"),
         "data": _json(content),
         "program": program,
         "library": base64.b64encode(gzip.compress(library.encode(), mtime=0)).decode("ascii"),
@@ -66,13 +95,13 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
 
 
 def plotting_library(path: str | Path | None) -> str:
-    """The program of plotly.js: of the installed package, or of a file.
+    """Read the source of plotly.js.
 
     Args:
-        path: the file, or `None`.
+        path: a file with the source; the installed plotly package if `None`.
 
     Raises:
-        ImportError: if plotly is not installed and there is no file.
+        ImportError: if plotly is not installed and `path` is `None`.
     """
     if path is not None:
         return Path(path).read_text(encoding="utf-8")
@@ -80,7 +109,7 @@ def plotting_library(path: str | Path | None) -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError(
-            "reports need plotly; install it with `pip install 'jaxkick[report]'`."
+            "Reports require plotly. Install it with `pip install 'jaxkick[report]'`."
         ) from error
     return get_plotlyjs()
 
@@ -95,6 +124,6 @@ def _hash(program: str) -> str:
 
 
 def _json(content: dict[str, Any]) -> str:
-    """JSON in plain ASCII, in which nothing looks like the begin or end of an element."""
+    """ASCII JSON without characters that could begin or end an HTML element."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

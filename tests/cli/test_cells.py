@@ -1,4 +1,4 @@
-"""Cells as names, numbers, flags, results and times."""
+"""Conversion of cells to names, numbers, flags, outcomes and times."""
 
 import datetime as dt
 
@@ -15,9 +15,9 @@ from jaxkick.cli.cells import (
     read_numbers,
     read_outcomes,
     read_sides,
+    read_times,
 )
-from jaxkick.cli.dates import read_times
-from jaxkick.cli.errors import UsageError
+from jaxkick.cli.console import UsageError
 from jaxkick.cli.files import FileTable
 
 NAN = float("nan")
@@ -32,20 +32,23 @@ def arrow(values, kind=None):
     return cells(pa.chunked_array([pa.array(values, kind)]))
 
 
-def test_names_stay_texts():
+def test_names_are_texts():
     assert read_names(cells("007", "NA", "")) == ["007", "NA", None]
     assert read_names(arrow([1, None])) == ["1", None]
     assert read_names(arrow([1.0, None])) == ["1", None]
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a name"):
         read_names(arrow([[1, 2]]))
 
 
 def test_numbers():
     np.testing.assert_array_equal(read_numbers(cells("1", "-2.5e1", "", "NaN")), [1, -25, NAN, NAN])
     np.testing.assert_array_equal(read_numbers(arrow([1, None])), [1, NAN])
-    with pytest.raises(ValueError, match=r"is '1,5' on line 3 of 'x.csv'.* a point"):
+    with pytest.raises(
+        ValueError,
+        match=r"^Row 1: `--option` \(column 'c'\) is '1,5', which is not a number\. .* a point",
+    ):
         read_numbers(cells("1", "1,5"))
-    with pytest.raises(ValueError, match="'1_000' on line 2"):
+    with pytest.raises(ValueError, match=r"Row 0: .*'1_000'"):
         read_numbers(cells("1_000"))
     with pytest.raises(ValueError, match="holds list"):
         read_numbers(arrow([[1.0]]))
@@ -54,7 +57,7 @@ def test_numbers():
 def test_flags_and_sides():
     np.testing.assert_array_equal(read_flags(cells("Yes", "no", "1", "F", "")), [1, 0, 1, 0, NAN])
     np.testing.assert_array_equal(read_flags(arrow([True, False])), [1, 0])
-    with pytest.raises(ValueError, match="'2' on line 3"):
+    with pytest.raises(ValueError, match=r"Row 1: .*'2'"):
         read_flags(cells("1", "2"))
     np.testing.assert_array_equal(read_sides(cells("1", "-1")), [1, -1])
     assert read_sides(cells("A", "")) == ["A", None]
@@ -78,13 +81,13 @@ def test_outcomes(texts, expected):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_outcomes_that_are_none():
+def test_invalid_outcomes_are_refused():
     sides = ["P", "P"], ["Q", "Q"]
-    with pytest.raises(ValueError, match="'maybe' on line 3"):
+    with pytest.raises(ValueError, match=r"Row 1: .*'maybe'"):
         read_outcomes(cells("W", "maybe"), *sides)
-    with pytest.raises(ValueError, match="'R' on line 3"):
+    with pytest.raises(ValueError, match=r"Row 1: .*'R'"):
         read_outcomes(cells("P", "R"), *sides)
-    with pytest.raises(ValueError, match=r"'0.5' on line 3.* half a point"):
+    with pytest.raises(ValueError, match=r"Row 1: .*'0.5', half a point"):
         read_outcomes(cells("1", "0.5"), *sides)
     np.testing.assert_array_equal(read_outcomes(arrow([True, False]), *sides), [1, -1])
 
@@ -96,14 +99,14 @@ FORMATS = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d",
     dates=st.lists(st.dates(dt.date(1850, 1, 1), dt.date(2090, 1, 1))),
     form=st.sampled_from(FORMATS),
 )
-def test_dates_are_read_in_the_one_format_that_fits(dates, form):
+def test_unambiguous_date_formats_are_detected(dates, form):
     # A day beyond the twelfth leaves no doubt which number is the month.
     dates = [*dates, dt.date(2001, 5, 25)]
     found = read_times(cells(*[date.strftime(form) for date in dates]))
     np.testing.assert_array_equal(found, np.array(dates, "datetime64[D]"))
 
 
-def test_times_of_other_kinds():
+def test_numbers_time_zones_and_given_formats():
     np.testing.assert_array_equal(read_times(cells("2019", "2020.5", "")), [2019, 2020.5, NAN])
     zoned = read_times(cells("2020-01-01T01:00+02:00", "2020-01-01T00:00Z"))
     assert [str(each) for each in zoned.astype("datetime64[h]")] == [
@@ -121,23 +124,23 @@ def test_times_of_other_kinds():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (("01/02/2020", "03/02/2020"), "'01/02/2020' on line 2.* two ways.*%d/%m/%Y.*%m/%d/%Y"),
-        (("2020-01-01", "2020-01-02", "13/01/2020"), "'13/01/2020' on line 4.* such as '2020"),
-        (("13/01/2020", "01/13/2020", "14/01/2020"), "'01/13/2020' on line 3"),
-        (("2020-01-01", "5"), "'5' on line 3"),
-        (("2020-01-01T00:00", "2020-01-01T00:00Z"), "line 3.* time zone"),
-        (("soon", "later"), "'soon' on line 2.* no date"),
-        (("2020-02-30", "2020-02-31"), "'2020-02-30' on line 2"),
-        (("20180101", "18510000", "20180102"), "'18510000' on line 3.* such as '20180101'"),
+        (("01/02/2020", "03/02/2020"), "Row 0.*'01/02/2020'.* two ways.*%d/%m/%Y.*%m/%d/%Y"),
+        (("2020-01-01", "2020-01-02", "13/01/2020"), "Row 2.*'13/01/2020'.* same format as '2020"),
+        (("13/01/2020", "01/13/2020", "14/01/2020"), "Row 1.*'01/13/2020'"),
+        (("2020-01-01", "5"), "Row 1.*'5'"),
+        (("2020-01-01T00:00", "2020-01-01T00:00Z"), "Row 1.* time zone"),
+        (("soon", "later"), "Row 0.*'soon'.* not a date"),
+        (("2020-02-30", "2020-02-31"), "Row 0.*'2020-02-30'"),
+        (("20180101", "18510000", "20180102"), "Row 1.*'18510000'.* same format as '20180101'"),
         (("", "NA"), "is empty"),
     ],
 )
-def test_times_that_are_refused(texts, message):
+def test_invalid_and_ambiguous_times_are_refused(texts, message):
     with pytest.raises(ValueError, match=message):
         read_times(cells(*texts))
 
 
-def test_eight_digits_are_dates_as_texts_and_numbers_as_numbers():
+def test_eight_digits_are_dates_only_in_texts():
     assert read_times(cells("20180101"))[0] == np.datetime64("2018-01-01")
     np.testing.assert_array_equal(read_times(arrow([20180101])), [20180101.0])
     counted = cells("20180131", "20180132", "20180199", "5")
@@ -148,11 +151,11 @@ def test_eight_digits_are_dates_as_texts_and_numbers_as_numbers():
     ("column", "kind"),
     [(arrow([dt.date(2020, 1, 2)], pa.date32()), "date32"), (arrow([20200102]), "int64")],
 )
-def test_a_format_is_for_texts(column, kind):
-    with pytest.raises(UsageError, match=f"'c' of 'x.csv' holds {kind}.*leave the option out"):
+def test_date_format_is_refused_for_typed_columns(column, kind):
+    with pytest.raises(UsageError, match=f"'c' of 'x.csv' holds {kind}.*Leave the option out"):
         read_times(column, "%Y%m%d")
 
 
-def test_a_format_that_fits_no_date():
-    with pytest.raises(UsageError, match="no date of 'c' is of it"):
+def test_date_format_that_fits_no_date_is_refused():
+    with pytest.raises(UsageError, match="fits no date of the column 'c'"):
         read_times(cells("2020-01-01"), "%d.%m.%Y")

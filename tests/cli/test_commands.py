@@ -1,4 +1,4 @@
-"""Commands say what the Python interface says of the same data."""
+"""Commands give the same results as the Python interface."""
 
 import csv
 import io
@@ -45,7 +45,7 @@ def agree(records, frame):
             assert found == frame[name].tolist()
 
 
-def test_fit_learns_and_writes_what_the_interface_does(league, posterior):
+def test_fit_agrees_with_learn_and_infer(league, posterior):
     assert league.ran.code == 0, league.ran.err
     board = posterior.leaderboard(scale="elo")
     agree(json.loads(league.ran.out), board)
@@ -61,8 +61,9 @@ def test_fit_learns_and_writes_what_the_interface_does(league, posterior):
     forecasts = pd.read_csv(league.folder / "forecasts.csv")
     assert len(forecasts) == 12
     row = forecasts.iloc[5]
-    chances = posterior.predict(row["first"], row["second"], row["time"], home=1).result
-    np.testing.assert_allclose(row[["second_wins", "tie", "first_wins"]].astype(float), chances)
+    match = posterior.predict(row["first"], row["second"], row["time"], home=1)
+    chances = [match.p_loss, match.p_tie, match.p_win]
+    np.testing.assert_allclose(row[["p_loss", "p_tie", "p_win"]].astype(float), chances)
     assert league.folder.joinpath("scores.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -85,8 +86,10 @@ def test_predict_one_match(league, posterior, flags, home):
     (record,) = csv.DictReader(io.StringIO(ran.out))
     expected = posterior.predict("Köln, 1. FC", "Ada", "2021-06-01", home=home)
     assert float(record["score_mean"]) == pytest.approx(float(expected.mean), rel=1e-9)
-    chances = [float(record[name]) for name in ("second_wins", "tie", "first_wins")]
-    np.testing.assert_allclose(chances, expected.result, rtol=1e-9)
+    chances = [float(record[name]) for name in ("p_loss", "p_tie", "p_win")]
+    np.testing.assert_allclose(
+        chances, [expected.p_loss, expected.p_tie, expected.p_win], rtol=1e-9
+    )
     assert record["time"] == "2021-06-01"
     assert record.get("home") == {None: None, 1: "Köln, 1. FC", -1: "Ada"}[home]
 
@@ -97,7 +100,7 @@ def test_predict_a_file(league, posterior, tmp_path):
     fixtures = write(tmp_path / "fixtures.csv", rows, names)
     refused = run("predict", league.folder, "--fixtures", fixtures)
     assert refused.code == 2
-    assert "line 3 of 'fixtures.csv' is 'Zoë'" in refused.err
+    assert "Line 3 of 'fixtures.csv': `--second` (column 'away') is 'Zoë'" in refused.err
     ran = run(
         "predict", league.folder, "--fixtures", fixtures, "--allow-unknown", "--format", "json"
     )
@@ -106,11 +109,11 @@ def test_predict_a_file(league, posterior, tmp_path):
         **{n: [row[k] for row in rows] for k, n in ((1, "home"), (2, "away"))},
     }
     expected = posterior.forecast(pd.DataFrame(plain))
-    for record, chance in zip(json.loads(ran.out), expected["first_wins"], strict=True):
-        assert record["first_wins"] == pytest.approx(chance, rel=1e-9)
+    for record, chance in zip(json.loads(ran.out), expected["p_win"], strict=True):
+        assert record["p_win"] == pytest.approx(chance, rel=1e-9)
 
 
-def test_update_in_place_and_not_twice(league, posterior, tmp_path):
+def test_update_overwrites_and_refuses_repeats(league, posterior, tmp_path):
     model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
     ran = run("update", model, league.later, "--format", "json")
     expected = posterior.update(pd.read_csv(league.later, sep=";")).leaderboard(scale="elo")
@@ -122,7 +125,7 @@ def test_update_in_place_and_not_twice(league, posterior, tmp_path):
     assert (tmp_path / "model.jaxkick").read_bytes() == before
 
 
-def test_an_update_that_cannot_be_shown_or_written_changes_nothing(league, tmp_path):
+def test_failed_update_changes_nothing(league, tmp_path):
     model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
     before = (tmp_path / "model.jaxkick").read_bytes()
     refused = run("update", model, league.later, "--scale", "abc")
@@ -156,12 +159,12 @@ def test_evaluate(league):
     )  # fmt: skip
     options = {"start": "2020-12-01", "every": "week", "relearn": "start"}
     own = ev.walk_forward(_suggested_before(league.results, "2020-12-01"), data, **options)
-    rates = {"default": 0.1, "home": 0.01}
+    rates = {"skill": 0.1, "home": 0.01}
     elo = ev.Elo(rates, jk.likelihoods.OrdinalLogit(margin=0.5))
     other = ev.walk_forward(elo, data, **options)
     for name, each in {"jaxkick": own, "elo": other}.items():
         assert found[name, "log_loss"] == pytest.approx(each.log_losses.mean(), rel=1e-9)
-        right = each.probabilities.argmax(axis=1) == each.places
+        right = each.probabilities.argmax(axis=1) == each.labels
         assert found[name, "accuracy"] == pytest.approx(right.mean())
     difference = np.mean(own.log_losses - other.log_losses)
     assert found["difference", "log_loss"] == pytest.approx(difference, rel=1e-9)
@@ -169,15 +172,15 @@ def test_evaluate(league):
     assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
 
 
-def test_evaluate_says_that_it_has_not_converged(league):
+def test_evaluate_reports_missing_convergence(league):
     options = ("--start", "2020-12-01", "--max-steps", 1, "--format", "json")
     ran = run("evaluate", league.results, *OPTIONS, *options)
     assert ran.code == 3
-    assert "without having converged; raise --max-steps" in ran.err
+    assert "has not converged after 1 steps. Raise --max-steps" in ran.err
     assert json.loads(ran.out)
 
 
-def test_where_learning_starts_is_not_told_by_later_matches():
+def test_starting_model_depends_only_on_earlier_matches():
     sides = {"time": [0.0, 1.0, 2.0, 3.0, 9.0], "first": list("ABCAD"), "second": list("BCABC")}
     ground = {"home": [0, 0, 0, 0, 1]}
     read = {"time": "time", "first": "first", "second": "second", "home": "home"}
@@ -204,20 +207,20 @@ def test_demo_on_a_small_league(league, posterior, tmp_path, monkeypatch):
     factor = jk.Scale().factor(posterior.model.likelihood)
     for _, row in peaks.iterrows():
         scores = posterior.scores(row["name"])
-        place = int(np.argmax(scores.means))
-        assert row["rating"] == pytest.approx(1500 + factor * float(scores.means[place]), rel=1e-6)
-        reach = 1.6448536 * factor * float(np.sqrt(scores.variances[place]))
+        place = int(np.argmax(scores.mean))
+        assert row["rating"] == pytest.approx(1500 + factor * float(scores.mean[place]), rel=1e-6)
+        reach = 1.6448536 * factor * float(np.sqrt(scores.variance[place]))
         assert row["upper"] - row["rating"] == pytest.approx(reach, rel=1e-5)
     assert peaks["rating"].is_monotonic_decreasing
     assert (tmp_path / "demo" / "report.html").stat().st_size > 0
 
 
-def test_what_is_missing_is_told_and_the_rest_is_written(league, tmp_path, monkeypatch):
+def test_missing_extras_are_noted_and_the_rest_is_written(league, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jaxkick.report", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     ran = run("fit", league.results, *OPTIONS, "-o", tmp_path, "--max-steps", 1)
     assert ran.code == 3
-    assert "without having converged" in ran.err
+    assert "has not converged" in ran.err
     assert 'pip install "jaxkick[report]"' in ran.err
     assert 'pip install "jaxkick[plot]"' in ran.err
     written = {path.name for path in tmp_path.iterdir()}

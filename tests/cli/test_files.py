@@ -1,8 +1,9 @@
-"""Files as they come: delimiters, encodings, quotes, and what is refused with its line."""
+"""Reading of CSV and Parquet files: delimiters, encodings, quotes, and errors with lines."""
 
 import csv
 import gzip
 import io
+import tracemalloc
 import unicodedata
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxkick.cli.errors import UsageError
+from jaxkick.cli.console import UsageError
 from jaxkick.cli.files import read_table
 
 CELLS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=8)
@@ -26,7 +27,7 @@ def saved(tmp_path, content, name="table.csv"):
 @given(
     rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1), delimiter=st.sampled_from(",;\t|")
 )
-def test_what_a_writer_wrote_is_read_back(rows, delimiter, tmp_path_factory):
+def test_written_rows_are_read_back(rows, delimiter, tmp_path_factory):
     expected = [tuple(unicodedata.normalize("NFC", cell).strip() for cell in row) for row in rows]
     expected = [row for row in expected if any(row)]
     text = io.StringIO(newline="")
@@ -41,7 +42,7 @@ def test_what_a_writer_wrote_is_read_back(rows, delimiter, tmp_path_factory):
 
 
 @pytest.mark.parametrize("delimiter", list(",;\t|"))
-def test_the_delimiter_is_found(tmp_path, delimiter):
+def test_delimiter_is_detected(tmp_path, delimiter):
     lines = ["when", "who", "note"], ["2020-01-01", "A", "x"], ["2020-01-02", "B, C; D", "1,5"]
     text = io.StringIO(newline="")
     csv.writer(text, delimiter=delimiter).writerows(lines)
@@ -60,35 +61,35 @@ def test_encodings(tmp_path, encoding, told, packed):
     assert read_table(path, told).columns == {"team": ("Köln",), "points": ("1",)}
 
 
-def test_lines_count_over_quotes_and_empty_lines(tmp_path):
+def test_line_numbers_with_quoted_newlines_and_empty_lines(tmp_path):
     table = read_table(saved(tmp_path, 'a,b\n\n1,"two\nlines"\n,\n3,4\n'))
     assert table.lines == [3, 6]
-    assert table.place(1) == "line 6"
+    assert table.place(1) == "Line 6 of 'table.csv'"
 
 
-def test_composed_letters_are_one(tmp_path):
+def test_names_are_normalized_to_composed_letters(tmp_path):
     table = read_table(saved(tmp_path, "a,b\nKo\u0308ln,1\nK\u00f6ln,2\n"))
     assert len(set(table.columns["a"])) == 1
 
 
-def test_columns_without_a_name_and_empty_cells_at_the_end_are_left_out(tmp_path):
+def test_unnamed_columns_and_trailing_empty_cells_are_ignored(tmp_path):
     table = read_table(saved(tmp_path, ",a,b,\n0,1,2,,,\n1,3,4,,\n"))
     assert table.columns == {"a": ("1", "3"), "b": ("2", "4")}
 
 
-def test_parquet_is_seen_in_its_content(tmp_path):
+def test_parquet_is_detected_by_content(tmp_path):
     path = tmp_path / "table.csv"
     parquet.write_table(pa.table({"a": ["x ", None], "b": [1.5, None]}), path)
     table = read_table(path)
     assert table.columns["a"] == ("x", "")
     assert table.columns["b"].to_pylist() == [1.5, None]
-    assert table.place(1) == "row 1"
+    assert table.place(1) == "Row 1 of 'table.csv'"
 
 
-def test_repeated_rows_are_told(tmp_path):
+def test_repeated_rows_are_found(tmp_path):
     table = read_table(saved(tmp_path, "a,b\n1,2\n1,3\n1,2\n1,2\n"))
     assert table.repeated(["a", "b"]) == [2, 3]
-    assert table.places([2, 3]) == "line 4, line 5"
+    assert table.places([2, 3]) == "lines 4, 5"
 
 
 @pytest.mark.parametrize(
@@ -96,32 +97,41 @@ def test_repeated_rows_are_told(tmp_path):
     [
         ("", "is empty"),
         (" \n\n", "is empty"),
-        ('""\n', "nothing but empty cells"),
+        ('""\n', "only empty cells"),
         ("a,b\n", "no rows"),
-        ("a,b\n1,2\n1,2,3\n", "line 3 .* has 3 cells, but the header has 2"),
-        ("a,b\n1\n", "line 2 .* has 1 cells"),
-        ('a,b\n1,2\n"1,2\n', "from line 3 on"),
+        ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 cells, but the header has 2"),
+        ("a,b\n1\n", "Line 2 .* has 1 cells"),
+        ('a,b\n1,2\n"1,2\n', "Line 3 .* from here on"),
         ("a,b,a\n1,2,3\n", "column 'a' twice"),
-        ("a,b\nx,Köln\n".encode("latin-1"), "byte 7 on line 2"),
+        ("a,b\nx,Köln\n".encode("latin-1"), "Line 2 .* byte 7"),
         (b"a\0b\n", "zero bytes"),
         (b"PK\x03\x04", "workbook"),
         (b"PAR1", "as Parquet"),
         (b"\x1f\x8b\x08", "gzipped but damaged"),
     ],
 )
-def test_what_cannot_be_read_is_refused(tmp_path, content, message):
+def test_unreadable_files_are_refused(tmp_path, content, message):
     with pytest.raises(ValueError, match=message):
         read_table(saved(tmp_path, content))
 
 
-def test_names_that_do_not_exist_come_with_the_nearest(tmp_path):
+def test_gzip_bomb_is_refused_in_bounded_memory(tmp_path):
+    path = saved(tmp_path, gzip.compress(bytes(1 << 28)))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="decompresses to more than 64 MiB"):
+        read_table(path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 28
+    tracemalloc.stop()
+
+
+def test_unknown_names_come_with_suggestions(tmp_path):
     path = saved(tmp_path, "Date,home_team\n1,2\n", "results.csv")
-    with pytest.raises(UsageError, match=r"did you mean 'results.csv'"):
+    with pytest.raises(UsageError, match=r"Did you mean 'results.csv'"):
         read_table(tmp_path / "result.csv")
     table = read_table(path)
     with pytest.raises(UsageError, match=r"--time names the column 'date'.* mean 'Date'"):
         table.column("date", "--time")
     with pytest.raises(UsageError, match="mean 'home_team'"):
         table.column("home", "--first")
-    with pytest.raises(UsageError, match="'klingon', which is unknown"):
+    with pytest.raises(UsageError, match="'klingon' is unknown"):
         read_table(path, "klingon")

@@ -1,4 +1,4 @@
-"""The program around the commands: help, exit codes, errors in words."""
+"""The program around the commands: help, exit codes and error messages."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import cli
-from jaxkick.cli import errors
+from jaxkick.cli import console
 
 from .conftest import OPTIONS, run, write
 
@@ -16,7 +16,7 @@ COMMANDS = ("demo", "fit", "predict", "leaderboard", "evaluate", "update")
 ROW = ["2020-01-01", "A", "B", 1, 0]
 
 
-def test_help_and_version_load_no_jax():
+def test_help_and_version_import_no_jax():
     program = (
         "import sys\n"
         "from jaxkick.cli import main\n"
@@ -30,7 +30,7 @@ def test_help_and_version_load_no_jax():
     assert done.stdout.endswith(f"jaxkick {jk.__version__}\nFalse False\n"), done.stderr
 
 
-def test_without_its_libraries_the_program_names_the_extra(monkeypatch, capsys):
+def test_missing_library_names_the_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "jaxkick.cli.app")
     with pytest.raises(SystemExit) as end:
@@ -40,25 +40,28 @@ def test_without_its_libraries_the_program_names_the_extra(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command):
+def test_every_command_has_help(command):
     ran = run(command, "--help")
     assert ran.code == 0
     assert "Examples:\n    jaxkick" in ran.out
-    assert "Exit codes: 0 fine" in ran.out
+    assert "Exit codes: 0 success" in ran.out
 
 
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (["2020-01-02", "A", "B", "x", 0], "'x' on line 3 of 'results.csv', which is no number"),
-        (["2020-01-02", "A", "B", "", 0], "line 3 of 'results.csv'"),
-        (["2020-01-02", "", "B", 1, 0], "missing name in row 1.*line 3"),
-        (["2020-01-02", "B", "B", 1, 0], "name the same in row 1.*`--on-invalid drop`.*line 3"),
-        (["", "A", "B", 1, 0], "missing or infinite in row 1.*line 3"),
-        (["02.01.2020", "A", "B", 1, 0], "'02.01.2020' on line 3"),
+        (
+            ["2020-01-02", "A", "B", "x", 0],
+            r"^error: Line 3 of 'results.csv': `--score-first` \(column 'home_goals'\) is 'x'",
+        ),
+        (["2020-01-02", "A", "B", "", 0], "Line 3 of 'results.csv': .* and 'away_goals'.* missing"),
+        (["2020-01-02", "", "B", 1, 0], "Line 3 .*`--first`.* missing name"),
+        (["2020-01-02", "B", "B", 1, 0], "Line 3 .* both sides.*`--on-invalid drop`"),
+        (["", "A", "B", 1, 0], "Line 3 .*`--time`.* missing or infinite"),
+        (["02.01.2020", "A", "B", 1, 0], "Line 3 .* '02.01.2020'"),
     ],
 )
-def test_bad_rows_are_told_with_their_line(tmp_path, cells, message):
+def test_bad_rows_are_refused_with_their_line(tmp_path, cells, message):
     results = write(tmp_path / "results.csv", [ROW, cells])
     ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out")
     assert ran.code == 1
@@ -74,13 +77,13 @@ SCORES = ("--score-first", "home_goals", "--score-second", "away_goals")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (BASE, "say in one way who won"),
-        ((*BASE, *SCORES, "--first-won"), "say in one way who won"),
+        (BASE, "give outcomes in one way"),
+        ((*BASE, *SCORES, "--first-won"), "give outcomes in one way"),
         ((*BASE, *SCORES[:2]), "go together"),
-        ((*BASE, "--outcome", "home_goals", "--as", "counts"), "--as says how points are read"),
+        ((*BASE, "--outcome", "home_goals", "--as", "counts"), "--as needs points"),
         ((*BASE, "--first-won", "--home"), "--home-column"),
-        ((*BASE, *SCORES, "--home", "--home-column", "home"), "give one of them"),
-        ((*BASE, "--outcome", "goals"), "did you mean 'home_goals' or 'away_goals'"),
+        ((*BASE, *SCORES, "--home", "--home-column", "home"), "Give one of them"),
+        ((*BASE, "--outcome", "goals"), "Did you mean 'home_goals' or 'away_goals'"),
         ((*BASE, "--outcome", "home"), "both a name and an outcome"),
         ((*BASE, *SCORES, "--encoding", "klingon"), "unknown"),
         ((*BASE, *SCORES, "--unit", "fortnight"), "fortnight"),
@@ -98,12 +101,12 @@ def test_wrong_usage(tmp_path, options, message):
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (["soon"], "'soon' on line 2 of 'fixtures.csv'"),
-        (["2020-02-01", ""], "--time 'date' is missing on line 3 of 'fixtures.csv'"),
+        (["soon"], "Line 2 of 'fixtures.csv': `--time` (column 'date') is 'soon'"),
+        (["2020-02-01", ""], "Line 3 of 'fixtures.csv': `--time` (column 'date') is missing"),
         (["2020.5"], "the times of the data are dates"),
     ],
 )
-def test_fixtures_are_looked_at_before_learning(tmp_path, times, message):
+def test_fixtures_are_checked_before_learning(tmp_path, times, message):
     results = write(tmp_path / "results.csv", [ROW])
     rows = [[time, "A", "B"] for time in times]
     fixtures = write(tmp_path / "fixtures.csv", rows, ("date", "home", "away"))
@@ -113,22 +116,22 @@ def test_fixtures_are_looked_at_before_learning(tmp_path, times, message):
     assert "learning" not in ran.err
 
 
-def test_a_fit_is_kept_whatever_comes_after_it(league, tmp_path, monkeypatch):
+def test_model_is_saved_before_anything_can_fail(league, tmp_path, monkeypatch):
     def fail(*args, **options):
         raise ValueError("no forecast")
 
-    monkeypatch.setattr("jaxkick.cli.products.pairings", fail)
+    monkeypatch.setattr("jaxkick.cli.fitting.pair_up", fail)
     ran = run("fit", league.results, *OPTIONS, "-o", tmp_path / "out", "--max-steps", 1)
     assert ran.code == 1
     assert (tmp_path / "out" / "model.jaxkick").is_file()
 
 
-def test_cells_that_cannot_be_read_are_not_dropped(tmp_path):
+def test_unreadable_cells_are_not_dropped(tmp_path):
     rows = [ROW, ["2020-01-02", "B", "A", "x", 0]]
     results = write(tmp_path / "results.csv", rows)
     ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--on-invalid", "drop")
     assert ran.code == 1
-    assert "'x' on line 3" in ran.err
+    assert "Line 3 of 'results.csv': `--score-first` (column 'home_goals') is 'x'" in ran.err
     assert "always stops" in " ".join(run("fit", "--help").out.split())
 
 
@@ -139,11 +142,11 @@ def test_output_that_is_a_file(tmp_path):
     assert "which is a file" in ran.err
 
 
-def test_zeros_and_ones_are_not_guessed_at(tmp_path):
+def test_outcomes_of_zero_and_one_are_refused(tmp_path):
     results = write(tmp_path / "results.csv", [ROW, ["2020-01-02", "B", "A", 0, 0]])
     ran = run("fit", results, *BASE, "--outcome", "home_goals", "-o", tmp_path / "out")
     assert ran.code == 1
-    assert "write losses as -1" in ran.err
+    assert "Write losses as -1" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -152,14 +155,14 @@ def test_zeros_and_ones_are_not_guessed_at(tmp_path):
         (("leaderboard", "nothing"), 2, "there is no model 'nothing'"),
         (("leaderboard", "{model}", "--scale", "abc"), 2, "--scale is 'abc'"),
         (("leaderboard", "{model}", "--interval", 2), 2, "--interval is 2.0"),
-        (("leaderboard", "{model}", "--time", 2019), 2, "the times of the model are dates"),
-        (("leaderboard", "{model}", "--time", "1999-01-01"), 1, "nobody is left"),
+        (("leaderboard", "{model}", "--time", 2019), 2, "the times of the data are dates"),
+        (("leaderboard", "{model}", "--time", "1999-01-01"), 1, "Lower `--min-matches`"),
         (("leaderboard", "{results}"), 1, "damaged"),
         (("predict", "{model}"), 2, "--fixtures for many"),
-        (("predict", "{model}", "--first", "ada", "--second", "Ben"), 2, "did you mean 'Ada'"),
+        (("predict", "{model}", "--first", "ada", "--second", "Ben"), 2, "Did you mean 'Ada'"),
         (("predict", "{model}", "--first", "Köln", "--second", "Ben"), 2, "'Köln, 1. FC'"),
-        (("predict", "{model}", "--first", "Ben", "--second", "Ben"), 2, "against itself"),
-        (("predict", "{model}", "--fixtures", "x", "--home"), 2, "leave out the rest"),
+        (("predict", "{model}", "--first", "Ben", "--second", "Ben"), 2, "are both 'Ben'"),
+        (("predict", "{model}", "--fixtures", "x", "--home"), 2, "Leave out --time"),
         (("evaluate", "{results}", *OPTIONS, "--as", "counts"), 2, "not counts"),
         (("evaluate", "{results}", *OPTIONS, "--start", "1999-01-01"), 2, "2020-01-04 to"),
     ],
@@ -175,19 +178,19 @@ def test_repeated_rows_and_dropped_rows_are_noted(tmp_path):
     rows = [ROW, ROW, ["", "B", "A", 0, 0]]
     results = write(tmp_path / "results.csv", rows)
     ran = run("evaluate", results, *OPTIONS, "--on-invalid", "drop")
-    assert "note: 'results.csv' has rows that say the same as an earlier one: line 3." in ran.err
-    assert "note: Dropped 1 of 3 rows" in ran.err
+    assert "note: 'results.csv' repeats earlier rows: line 3." in ran.err
+    assert re.search(r"note: Dropped 1 of 3 rows: 1 because `--time` .*\(line 4\)", ran.err)
 
 
-def test_faults_of_our_own_are_told_as_such(monkeypatch, capsys):
-    @errors.guarded
+def test_bugs_are_reported_as_bugs(monkeypatch, capsys):
+    @console.guarded
     def broken():
         raise KeyError("x")
 
-    with pytest.raises(errors.typer.Exit) as end:
+    with pytest.raises(console.typer.Exit) as end:
         broken()
     assert end.value.exit_code == 1
-    assert "a fault of jaxkick itself (KeyError: 'x')" in capsys.readouterr().err
+    assert "a bug in jaxkick (KeyError: 'x')" in capsys.readouterr().err
     monkeypatch.setenv("JAXKICK_TRACEBACK", "1")
     with pytest.raises(KeyError):
         broken()
@@ -197,28 +200,28 @@ def test_faults_of_our_own_are_told_as_such(monkeypatch, capsys):
     "error",
     [PermissionError(13, "Permission denied", "out"), ImportError("needs pyarrow")],
 )
-def test_what_cannot_be_written_or_is_not_installed_is_wrong_usage(error):
-    @errors.guarded
+def test_unwritable_files_and_missing_libraries_are_usage_errors(error):
+    @console.guarded
     def failing():
         raise error
 
-    with pytest.raises(errors.typer.Exit) as end:
+    with pytest.raises(console.typer.Exit) as end:
         failing()
     assert end.value.exit_code == 2
 
 
-def test_inference_that_fails_has_its_own_code(capsys):
-    @errors.guarded
+def test_failed_inference_has_its_own_exit_code(capsys):
+    @console.guarded
     def failing():
-        raise jk.InferenceError("raise `max_steps`")
+        raise jk.InferenceError("Inference diverged.")
 
-    with pytest.raises(errors.typer.Exit) as end:
+    with pytest.raises(console.typer.Exit) as end:
         failing()
     assert end.value.exit_code == 3
-    assert "raise `--max-steps`" in capsys.readouterr().err
+    assert capsys.readouterr().err == "error: Inference diverged.\n"
 
 
-def test_all_public_names_are_there():
+def test_all_public_names_exist():
     for name in jk.__all__:
         assert getattr(jk, name) is not None
     assert set(jk.__all__) <= set(dir(jk))

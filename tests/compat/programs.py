@@ -1,4 +1,4 @@
-"""Random programs of kickscore's interface, to be run by it and by its drop-in."""
+"""Random programs of kickscore's interface, for kickscore and its drop-in replacement."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["PROGRAMS", "Program", "kickscore", "random_program", "run"]
 
 with warnings.catch_warnings():
-    # Numba warns of features of its own that kickscore uses.
+    # kickscore causes deprecation warnings of Numba.
     warnings.simplefilter("ignore")
     import kickscore
 
@@ -28,12 +28,12 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class Program:
-    """What a user's program does with a model.
+    """The calls of a user's program.
 
     Attributes:
         model: name of the class and its arguments.
         kernels: for each item the names and arguments of the kernels that are added up.
-        observations: arguments of `observe`, in the order of time.
+        observations: arguments of `observe`, in time order.
         method: of the fit.
         queries: arguments of `probabilities`.
     """
@@ -46,7 +46,7 @@ class Program:
 
 
 def random_program(name: str, seed: int = 0, size: int = 24) -> Program:
-    """A program for one of `PROGRAMS`: line-ups, coefficients, repeated times, other margins."""
+    """Draw a program for one of `PROGRAMS`, with line-ups, repeated times and other margins."""
     rng = np.random.default_rng([seed, list(PROGRAMS).index(name)])
     kind, arguments, method = PROGRAMS[name]
     contest = kind in ("BinaryModel", "TernaryModel")
@@ -64,7 +64,7 @@ def random_program(name: str, seed: int = 0, size: int = 24) -> Program:
 
 
 def run(module: ModuleType, program: Program, **fit: Any) -> Any:
-    """Run a program with a package of kickscore's interface; the fitted model."""
+    """Run a program with kickscore or its replacement, and return the fitted model."""
     kind, arguments = program.model
     model = getattr(module, kind)(**arguments)
     for item, parts in program.kernels.items():
@@ -93,7 +93,7 @@ def _random_kernel(rng: np.random.Generator, moving: bool) -> list[tuple[str, di
 
 
 def _teams(rng: np.random.Generator) -> tuple[Any, Any]:
-    """Two sides: names, line-ups with coefficients, or a home side."""
+    """Draw two sides: names, line-ups with coefficients, or a home side."""
     people = [str(name) for name in rng.permutation(NAMES[:4])]
     kind = rng.integers(3)
     if kind == 0:

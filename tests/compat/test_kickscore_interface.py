@@ -1,4 +1,4 @@
-"""What programs rely on beside the numbers: exceptions, order, pickles, pictures."""
+"""kickscore's interface besides its numbers: exceptions, order, pickles, plots."""
 
 import pickle
 from datetime import datetime
@@ -20,7 +20,7 @@ TIMES = np.array([0.25, 0.5, 3.0])
 
 
 def league(module=ks, matches=MATCHES):
-    """A small league, not yet fitted."""
+    """Build a small league that is not fitted yet."""
     model = module.BinaryModel()
     for name in ("Ada", "Ben", "Cleo", "Dan"):
         model.add_item(name, kernel=module.kernel.Matern32(**SMOOTH))
@@ -69,7 +69,7 @@ def test_float64_without_the_global_setting(fitted):
         )
 
 
-def test_a_pickle_goes_on(fitted):
+def test_a_pickled_model_continues(fitted):
     model = pickle.loads(pickle.dumps(fitted))
     assert model.item.keys() == fitted.item.keys()
     assert [seen.t for seen in model.observations] == [match[2] for match in MATCHES]
@@ -105,7 +105,7 @@ def test_nothing_observed():
     assert model.log_likelihood == 0.0
 
 
-def test_fits_go_on_from_the_last_one(fitted):
+def test_fits_have_a_warm_start(fitted):
     model = league()
     assert model.fit(max_iter=2, tol=1e-7) is False
     far = abs(model.log_likelihood - fitted.log_likelihood)
@@ -150,7 +150,7 @@ def test_a_match_after_a_fit(fitted, capsys):
         (lambda m: ks.Item(ks.kernel.Constant(1.0), fitter="fast"), ValueError, "fitter"),
     ],
 )
-def test_refusals(fitted, call, error, message):
+def test_errors(fitted, call, error, message):
     with pytest.raises(error, match=message):
         call(fitted)
     assert len(fitted.observations) == len(MATCHES)
@@ -168,7 +168,7 @@ def test_items_that_were_never_added(fitted):
 
 
 def test_weights_and_reverse_kl_of_gaussian_observations():
-    """One item at a time has an exact posterior, where weight and variance trade."""
+    """With one item per match the posterior is exact, and weight 2 equals half the variance."""
     means = []
     for weight, var, method in [(2.0, 1.0, "ep"), (2.0, 1.0, "kl"), (1.0, 0.5, "ep")]:
         model = ks.DifferenceModel(var=var, kernel=ks.kernel.Matern32(**SMOOTH))
@@ -184,7 +184,7 @@ def test_weights_and_reverse_kl_of_gaussian_observations():
     np.testing.assert_allclose(means, [np.concatenate(theirs.item["Ada"].scores)] * 3, rtol=1e-6)
 
 
-def test_a_coefficient_of_zero_is_a_score_all_the_same(fitted):
+def test_scores_at_coefficients_of_zero(fitted):
     model = league()
     model.observe({"Ada": 1.0, "Dan": 0.0}, ["Ben"], t=2.0)
     model.fit(tol=1e-7)
@@ -217,7 +217,7 @@ def test_covariances(name, arguments):
     assert hash(ours) == hash(again)
 
 
-def test_draws_follow_the_seed_and_the_covariance():
+def test_simulations_follow_the_seed():
     kernel, times = ks.kernel.Constant(1.0), np.linspace(-2.0, 7.0, 10)
     np.random.seed(0)  # noqa: NPY002
     first = kernel.simulate(times)
@@ -226,7 +226,7 @@ def test_draws_follow_the_seed_and_the_covariance():
     np.testing.assert_array_equal(first, np.full(10, first[0]))
 
 
-def test_equal_kernels_are_one_group_to_learn_from(fitted):
+def test_items_with_equal_kernels_form_one_group(fitted):
     model, data = fitted.to_jaxkick()
     assert list(model.kernel) == ["Matern32(var=1.2, lscale=0.8)"]
     assert len(data.chains) == 1
@@ -234,7 +234,7 @@ def test_equal_kernels_are_one_group_to_learn_from(fitted):
     assert isinstance(model.likelihood, jk.likelihoods.Probit)
 
 
-def test_a_picture(fitted):
+def test_plot_scores(fitted):
     figure, axes = fitted.plot_scores(["Ada", "Ben"], figsize=(5.0, 3.0))
     assert [line.get_label() for line in axes.lines] == ["Ada", "Ben"]
     times, means = axes.lines[0].get_data()

@@ -1,4 +1,4 @@
-"""Random programs through kickscore 0.2.0 and its drop-in, side by side."""
+"""Random programs, run with kickscore 0.2.0 and with its replacement."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ NODES = np.linspace(-12.0, 12.0, 2001)
 
 
 def exact_moments(log_prob, mean, variance):
-    """The log-partition function and its derivatives, by a fine trapezoidal rule."""
+    """Compute the log-partition function and its derivatives by a fine trapezoidal rule."""
     heights = log_prob(mean + np.sqrt(variance) * NODES) - 0.5 * NODES**2
     weights = np.exp(heights - heights.max())
     total = weights.sum() * (NODES[1] - NODES[0]) / np.sqrt(2.0 * np.pi)
@@ -68,7 +68,7 @@ def test_equal_results(name, exact_integrals):
             ours.item[item].predict(times), theirs.item[item].predict(times), strict=True
         ):
             np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-6)
-    # kickscore's mixture of probits, by which it predicts logit outcomes, has four digits.
+    # kickscore predicts logit outcomes by a mixture of probits, accurate to four digits.
     tolerance = 1e-4 if name == "ternary logit" else 1e-6
     for query in program.queries:
         np.testing.assert_allclose(

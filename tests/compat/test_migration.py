@@ -1,4 +1,4 @@
-"""The migration page's examples run as they stand, and do what the page says."""
+"""The examples of the migration page run and give the results on the page."""
 
 import math
 
@@ -16,8 +16,8 @@ def test_the_examples_run():
     assert len(names["history"].learning_curves()) == 4
     for place, (time, skill) in enumerate(names["curve"]):
         assert names["ben"].times[place] == time
-        assert names["ben"].means[place] == pytest.approx(skill.mu, abs=1e-3)
-        assert math.sqrt(names["ben"].variances[place]) == pytest.approx(skill.sigma, abs=1e-3)
+        assert names["ben"].mean[place] == pytest.approx(skill.mu, abs=1e-3)
+        assert math.sqrt(names["ben"].variance[place]) == pytest.approx(skill.sigma, abs=1e-3)
     assert names["parameters"]["p_draw"] == pytest.approx(0.1)
     assert names["ratings"]["a"] > 1000 > names["ratings"]["b"]
     np.testing.assert_allclose(names["elo"], 400 / math.log(10), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Histories of TrueSkillThroughTime in jaxkick, and back."""
+"""Conversions of TrueSkillThroughTime histories to jaxkick and back."""
 
 import math
 
@@ -14,7 +14,7 @@ PRIORS = {"Ada": ttt.Player(ttt.Gaussian(1.0, 3.0), beta=0.5, gamma=0.2)}
 
 
 def games(draws: bool, size: int = 24, seed: int = 0):
-    """Games of one against one and of pairs, some at the same time, in no order."""
+    """Draw one-on-one games and games of pairs, some at the same time, unsorted."""
     rng = np.random.default_rng(seed)
     composition, results = [], []
     for _ in range(size):
@@ -37,8 +37,8 @@ def assert_same_curves(curves: dict, posterior: jk.Posterior) -> None:
         scores = posterior.scores(name)
         for time, skill in curve:
             place = np.searchsorted(scores.times, time)
-            assert float(scores.means[place]) == pytest.approx(skill.mu, abs=1e-5)
-            assert math.sqrt(scores.variances[place]) == pytest.approx(skill.sigma, abs=1e-5)
+            assert float(scores.mean[place]) == pytest.approx(skill.mu, abs=1e-5)
+            assert math.sqrt(scores.variance[place]) == pytest.approx(skill.sigma, abs=1e-5)
 
 
 def test_learning_curves_with_teams_draws_and_own_priors():
@@ -132,8 +132,8 @@ def refuse_two_kernels():
         (refuse_weighted_draws, "may end in a draw"),
         (refuse_kernel, "has no Matern32"),
         (refuse_likelihood, "has no Logit"),
-        (refuse_coefficients, r"observation 1 are \[1.0, -0.5\]"),
-        (refuse_two_kernels, "differ in their kernels"),
+        (refuse_coefficients, r"Row 1: The coefficients are \[1.0, -0.5\]"),
+        (refuse_two_kernels, "differ in kernels"),
     ],
 )
 def test_refusals(call, message):

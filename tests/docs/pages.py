@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs"
 
-# What sets a machine up; `.ci/run` does it, and the pages' own tests do not.
+# Commands that set up a machine. `.ci/run` runs them; the tests of the pages do not.
 _SETTING_UP = ("python3 -m venv", "pip install", "#", "bash .ci/", "python benchmarks/")
 
 
@@ -19,8 +19,8 @@ class Block(NamedTuple):
 
     Attributes:
         language: the word after the fence.
-        text: what stands in it.
-        line: where it begins in the page.
+        text: its content.
+        line: the line of the page where it begins.
     """
 
     language: str
@@ -35,20 +35,29 @@ def blocks_of(page: Path) -> list[Block]:
     return [Block(each[1], each[2], text[: each.start()].count("\n") + 2) for each in found]
 
 
-def run_page(page: Path) -> dict[str, Any]:
-    """Run all blocks of a page one after the other, in one namespace and the present folder.
+def league() -> dict[str, Any]:
+    """The names of the quickstart's first block, with which pages of the guide begin."""
+    page = GUIDE / "quickstart.md"
+    names: dict[str, Any] = {}
+    _run_python(next(block for block in blocks_of(page) if block.language == "python"), page, names)
+    return names
 
-    `python` blocks are executed. A `text` block is what the block before it must have printed.
-    `sh` blocks hold commands of `jaxkick`, which are run, and what sets a machine up, which is
-    not. Any other language is refused, so that no block goes unnoticed.
+
+def run_page(page: Path, names: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Run all blocks of a page one after the other, in one namespace and the current folder.
+
+    `python` blocks are executed. A `text` block is the expected output of the block before it.
+    `sh` blocks hold `jaxkick` commands, which are run, and commands that set up a machine, which
+    are not. Any other language is refused, so that no block is skipped by mistake.
 
     Args:
         page: the Markdown file.
+        names: the namespace to begin with.
 
     Returns:
         The names that the page leaves behind.
     """
-    names: dict[str, Any] = {"__name__": page.stem}
+    names = {**(names or {}), "__name__": page.stem}
     printed = None
     for block in blocks_of(page):
         where = f"{page.name}, line {block.line}"

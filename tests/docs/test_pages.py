@@ -8,7 +8,7 @@ import matplotlib
 import pytest
 
 import jaxkick
-from tests.docs.pages import GUIDE, ROOT, blocks_of, run_page
+from tests.docs.pages import GUIDE, ROOT, blocks_of, league, run_page
 
 # The migration page has a test of its own, which looks at its results.
 PAGES = sorted(page for page in GUIDE.glob("*.md") if page.stem != "migration")
@@ -18,7 +18,7 @@ PAGES = sorted(page for page in GUIDE.glob("*.md") if page.stem != "migration")
 def test_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     matplotlib.use("Agg")
-    run_page(page)
+    run_page(page, league())
 
 
 def test_a_block_that_prints_something_else_is_found(tmp_path):

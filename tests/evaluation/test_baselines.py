@@ -1,4 +1,4 @@
-"""Baselines against plain loops, and TrueSkill against the package of that name."""
+"""Elo against a plain loop, TrueSkill against the package `trueskill`."""
 
 import math
 
@@ -29,7 +29,7 @@ def run(baseline, data=DATA, every=each_alone, **options):
 
 
 def elo_by_hand(rate, margin, blocks):
-    """Probabilities of loss, tie and win; ratings of a block's begin are used throughout it."""
+    """Probabilities of loss, tie and win from the ratings at the start of each block."""
     ratings, found = np.zeros(6), []
     for block in np.unique(blocks):
         before = ratings.copy()
@@ -56,7 +56,7 @@ def test_elo(every):
     np.testing.assert_allclose(run(baseline, every=every).probabilities, truth, atol=1e-9)
 
 
-def test_trueskill_is_that_of_the_package():
+def test_trueskill_equals_the_package():
     variance, per_match, per_year = 0.9, 0.05, 0.4
     draws = 2 * 0.5 * (1 + math.erf(MARGIN / math.sqrt(2))) - 1
     system = trueskill.TrueSkill(
@@ -71,7 +71,7 @@ def test_trueskill_is_that_of_the_package():
     means, variances = [], []
     for i, j, outcome, time in zip(FIRST, SECOND, OUTCOME, TIMES, strict=True):
         for name in (i, j):
-            # The package knows no time: what it adds is given to the rating itself.
+            # The package has no time: add the variance to the rating itself.
             rating, waited = ratings[name], time - last.get(name, time)
             wider = math.sqrt(rating.sigma**2 + per_year * waited)
             ratings[name], last[name] = system.create_rating(rating.mu, wider), time
@@ -92,13 +92,13 @@ def test_trueskill_is_that_of_the_package():
 
 def test_time_adds_variance_since_the_last_match():
     found = run(ev.TrueSkill(0.5, 0.0, 3.0, jk.likelihoods.OrdinalProbit(margin=MARGIN)))
-    # At their first matches both have played nothing; time passes only between matches.
+    # Nobody gains variance before the first match.
     seen, fresh = set(), []
     for i, j in zip(FIRST, SECOND, strict=True):
         fresh.append(i not in seen and j not in seen)
         seen |= {i, j}
     np.testing.assert_allclose(found.variance[np.array(fresh)], 1.0)
-    # As long as nobody has played before the block, nothing is known in it either.
+    # In a single block all matches are predicted from the prior.
     whole = run(
         ev.TrueSkill(0.5, 0.0, 3.0, jk.likelihoods.OrdinalProbit(margin=MARGIN)),
         every=np.zeros_like,
@@ -109,19 +109,19 @@ def test_time_adds_variance_since_the_last_match():
     np.testing.assert_allclose(whole.variance, 1.0 + 3.0 * np.array(waited))
 
 
-def test_groups_have_rates_of_their_own():
+def test_each_group_has_its_own_rate():
     data = jk.Dataset.from_pairs(
         TIMES, FIRST, SECOND, OUTCOME, covariates={"home": 1.0}, groups={"home": "advantage"}
     )
     likelihood = jk.likelihoods.OrdinalLogit(margin=MARGIN)
-    found = run(ev.Elo({"default": 0.4, "advantage": 1e-12}, likelihood), data)
+    found = run(ev.Elo({"skill": 0.4, "advantage": 1e-12}, likelihood), data)
     truth = elo_by_hand(0.4, MARGIN, TIMES)
     np.testing.assert_allclose(found.probabilities, truth, atol=1e-8)
-    with pytest.raises(ValueError, match="the group 'advantage'; add a value"):
-        run(ev.Elo({"default": 0.4}, likelihood), data)
+    with pytest.raises(ValueError, match="`rate` has no value for the group 'advantage'"):
+        run(ev.Elo({"skill": 0.4}, likelihood), data)
 
 
-def test_tuning_finds_the_best_parameters_of_the_past():
+def test_tuning_finds_the_best_parameters_for_past_matches():
     start = float(TIMES[45])
     blocks = np.floor(4 * TIMES)
     past = blocks < np.floor(4 * start)
@@ -132,7 +132,7 @@ def test_tuning_finds_the_best_parameters_of_the_past():
 
     tuned = ev.Elo(0.5, jk.likelihoods.OrdinalLogit(margin=1.0)).tune(
         DATA,
-        ev.blocks.make_blocks(DATA, start, lambda times: np.floor(4 * times)),
+        ev.backtest.make_blocks(DATA, start, lambda times: np.floor(4 * times)),
         int(np.flatnonzero(np.unique(blocks) == np.floor(4 * start))[0]),
     )
     reached = past_loss(float(tuned.rate.value), float(tuned.likelihood.margin.value))
@@ -140,7 +140,7 @@ def test_tuning_finds_the_best_parameters_of_the_past():
     assert reached <= min(grid) + 1e-6
 
 
-def test_tuning_in_float32_ends_soon_and_as_well(monkeypatch):
+def test_tuning_converges_in_float32(monkeypatch):
     evaluations = []
     loss_and_slope = ev.baselines._loss_and_slope
 
@@ -157,7 +157,7 @@ def test_tuning_in_float32_ends_soon_and_as_well(monkeypatch):
 
     def tuned(dtype):
         data = jk.Dataset.from_pairs(np.arange(number), first, second, outcome, dtype=dtype)
-        blocks = ev.blocks.make_blocks(data, number - 1.0, each_alone)
+        blocks = ev.backtest.make_blocks(data, number - 1.0, each_alone)
         return float(ev.Elo(0.5).tune(data, blocks, number - 1).rate.value)
 
     exact = tuned("float64")
@@ -167,13 +167,13 @@ def test_tuning_in_float32_ends_soon_and_as_well(monkeypatch):
 
 
 @pytest.mark.parametrize("baseline", [ev.Elo(), ev.TrueSkill(), ev.Random()])
-def test_outcomes_that_a_baseline_has_no_level_for_are_refused(baseline):
+def test_invalid_outcomes(baseline):
     row = int(np.argmax(OUTCOME == 0))
-    with pytest.raises(ValueError, match=f"`outcome` is 0 in row {row} .* outside the domain"):
+    with pytest.raises(ValueError, match=f"^Row {row}: outcome 0 is not valid for"):
         run(baseline)
 
 
-def test_random_outcomes_are_equally_probable():
+def test_random_forecasts():
     three = run(ev.Random(ties=True))
     np.testing.assert_allclose(three.probabilities, 1 / 3, atol=1e-12)
     assert three.levels == (-1.0, 0.0, 1.0)

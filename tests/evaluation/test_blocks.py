@@ -1,4 +1,4 @@
-"""Blocks: days, weeks and the user's own."""
+"""Blocks of days, of weeks and by the user's labels."""
 
 import datetime
 
@@ -7,7 +7,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.evaluation.blocks import make_blocks
+from jaxkick.evaluation.backtest import make_blocks
 
 RNG = np.random.default_rng(1)
 DATES = np.datetime64("2021-03-01T00:30") + np.sort(RNG.integers(0, 60 * 24, 80)).astype(
@@ -24,7 +24,7 @@ def make_data(times, **options):
 DATA = make_data(DATES[SHUFFLE])
 
 
-def test_days_and_weeks_are_those_of_the_calendar():
+def test_days_and_weeks_of_the_calendar():
     days = [stamp.astype(object).date() for stamp in DATES[SHUFFLE].astype("datetime64[s]")]
     weeks = [day.isocalendar()[:2] for day in days]
     for every, labels in {"day": days, "week": weeks}.items():
@@ -43,7 +43,7 @@ def test_tested_blocks_and_rows():
     np.testing.assert_array_equal(blocks.tested, np.unique(blocks.number[blocks.rows]))
 
 
-def test_own_labels_and_numbers():
+def test_user_labels_of_numbers():
     times = np.array([0.5, 3.2, 0.1, 2.7, 1.5])
     blocks = make_blocks(make_data(times), 1.0, np.floor)
     np.testing.assert_array_equal(blocks.number, [0, 3, 0, 2, 1])
@@ -59,12 +59,12 @@ def test_split_time():
 @pytest.mark.parametrize(
     ("every", "times", "message"),
     [
-        ("month", DATES, "`every` is 'month', but must be 'day' or 'week'"),
-        ("day", np.arange(5.0), "numbers of no known unit"),
+        ("month", DATES, "`every` is 'month', but must be 'day', 'week' or a function"),
+        ("day", np.arange(5.0), "numbers without a unit"),
         (lambda t: t.astype("datetime64[h]").astype(int) % 2, DATES, "overlap in time"),
         (lambda t: np.arange(len(t)), np.repeat(DATES[:3], 2), "overlap in time"),
         (lambda t: np.where(t < t[9], 0, np.nan), np.arange(80.0), "no label for the time 9.0"),
-        (lambda t: t[:2], DATES, "must give one for each of the 80 times"),
+        (lambda t: t[:2], DATES, "one label for each of the 80 times"),
     ],
 )
 def test_errors(every, times, message):
@@ -73,11 +73,11 @@ def test_errors(every, times, message):
 
 
 @pytest.mark.parametrize("argument", ["start", "stop"])
-def test_one_time_is_asked_for(argument):
-    with pytest.raises(ValueError, match=f"`{argument}` holds 2 times, but must be one"):
+def test_start_and_stop_are_single_times(argument):
+    with pytest.raises(ValueError, match=f"`{argument}` has 2 times, but must be a single time"):
         make_blocks(DATA, **{"start": DATES[0], argument: DATES[:2], "every": "day"})
 
 
 def test_nothing_to_predict():
-    with pytest.raises(ValueError, match="no match is at or after `start`"):
+    with pytest.raises(ValueError, match="No match is at or after `start`"):
         make_blocks(DATA, "2022-01-01", "day")

@@ -1,4 +1,4 @@
-"""A walk that was killed goes on where it was, to the same answer."""
+"""An interrupted evaluation continues from its checkpoint, with the same result."""
 
 import contextlib
 import subprocess
@@ -10,8 +10,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.evaluation import journal
-from jaxkick.storage.archive import read_archive
+from jaxkick import io
 
 ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(4)
@@ -22,28 +21,28 @@ SECOND = (FIRST + RNG.integers(1, 4, N)) % 4
 DATA = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, RNG.choice([-1.0, 1.0], N), row_length=80)
 MODEL = jk.Model(jk.kernels.Matern12(1.0, 0.1), jk.likelihoods.Probit())
 START = "2022-05-14"
-REFIT = ev.Refit(MODEL, learning={"max_steps": 1})
+REFIT = ev.Refit(MODEL, learn_options={"max_steps": 1})
 WEEKLY = {"start": START, "relearn": "week"}
 
-# It writes after every block, however slow the disk, and waits for its end after the fourth.
+# Writes after every block and waits to be killed after the fourth.
 VICTIM = """
 import sys, time
 import tests.conftest
 from jaxkick import evaluation as ev
-from jaxkick.evaluation import journal
+from jaxkick import io
 from tests.evaluation.test_checkpoint import DATA, REFIT, START
 
 def report(done, total):
     print(done, flush=True)
     time.sleep(0 if done < 4 else 600)
 
-journal._SELDOM = 0.0
+io._WRITING_SHARE = 1e9
 ev.walk_forward(REFIT, DATA, START, progress=report, checkpoint=sys.argv[1])
 """
 
 
 class Interrupted(Exception):
-    """Stands for whatever ends a walk."""
+    """Interrupts an evaluation."""
 
 
 def same(one, other):
@@ -54,11 +53,11 @@ def same(one, other):
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "_SELDOM", 0.0)
+    monkeypatch.setattr(io, "_WRITING_SHARE", 1e9)
     return tmp_path / "walk"
 
 
-def test_a_killed_walk_ends_where_an_undisturbed_one_does(tmp_path):
+def test_a_killed_evaluation_continues_to_the_same_result(tmp_path):
     path = tmp_path / "walk"
     process = subprocess.Popen(
         [sys.executable, "-c", VICTIM, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -77,15 +76,15 @@ def test_a_killed_walk_ends_where_an_undisturbed_one_does(tmp_path):
     )
     assert seen[0] == 4
     assert [each.name for each in tmp_path.iterdir()] == ["walk"]
-    undisturbed = ev.walk_forward(REFIT, DATA, START)
-    assert len(np.unique(undisturbed.blocks)) == seen[-1] > 4
-    np.testing.assert_allclose(forecasts.mean, undisturbed.mean, rtol=1e-12)
-    np.testing.assert_allclose(forecasts.probabilities, undisturbed.probabilities, rtol=1e-12)
+    uninterrupted = ev.walk_forward(REFIT, DATA, START)
+    assert len(np.unique(uninterrupted.blocks)) == seen[-1] > 4
+    np.testing.assert_allclose(forecasts.mean, uninterrupted.mean, rtol=1e-12)
+    np.testing.assert_allclose(forecasts.probabilities, uninterrupted.probabilities, rtol=1e-12)
 
 
 @pytest.mark.parametrize("forecaster", [REFIT, ev.TrueSkill(1.0, 0.1)], ids=["refit", "trueskill"])
-def test_a_walk_that_learns_may_end_after_every_report(forecaster, path):
-    undisturbed = ev.walk_forward(forecaster, DATA, **WEEKLY)
+def test_an_evaluation_that_relearns_may_stop_after_every_block(forecaster, path):
+    uninterrupted = ev.walk_forward(forecaster, DATA, **WEEKLY)
     seen = [0]
 
     def interrupt(done, total):
@@ -99,13 +98,13 @@ def test_a_walk_that_learns_may_end_after_every_report(forecaster, path):
             forecasts = ev.walk_forward(
                 forecaster, DATA, **WEEKLY, progress=interrupt, checkpoint=path
             )
-    assert same(forecasts, undisturbed)
+    assert same(forecasts, uninterrupted)
     assert len(seen) > 3
 
 
-def test_a_walk_that_is_through_gives_its_answer_again(path):
+def test_a_finished_evaluation_is_read_from_its_checkpoint(path):
     first = ev.walk_forward(REFIT, DATA, START, checkpoint=path)
-    content, arrays = read_archive(path)
+    content, arrays = io.read_archive(path)
     seen = []
     again = ev.walk_forward(
         REFIT, DATA, START, checkpoint=path, progress=lambda *counts: seen.append(counts)
@@ -113,12 +112,12 @@ def test_a_walk_that_is_through_gives_its_answer_again(path):
     blocks = len(np.unique(first.blocks))
     assert seen == [(blocks, blocks)]
     assert same(again, first)
-    kept, kept_arrays = read_archive(path)
+    kept, kept_arrays = io.read_archive(path)
     assert kept == content
     np.testing.assert_equal(kept_arrays, arrays)
 
 
-def test_foreign_and_damaged_checkpoints_are_refused(path):
+def test_checkpoints_of_other_runs_and_damaged_ones(path):
     elo = ev.Elo(0.2)
     ev.walk_forward(elo, DATA, START, checkpoint=path)
     whole = path.read_bytes()
@@ -137,5 +136,5 @@ def test_foreign_and_damaged_checkpoints_are_refused(path):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"`checkpoint` is .*not a checkpoint of this run"):
             ev.walk_forward(elo, DATA, START, checkpoint=path)
-    with pytest.raises(ValueError, match="but there is no such folder"):
+    with pytest.raises(ValueError, match="but the folder does not exist"):
         ev.walk_forward(elo, DATA, START, checkpoint=path / "nowhere" / "walk")

@@ -1,4 +1,4 @@
-"""Metrics against loops by hand, intervals against standard errors."""
+"""Metrics against plain loops, intervals against standard errors."""
 
 import math
 
@@ -9,119 +9,123 @@ from jaxkick import evaluation as ev
 
 RNG = np.random.default_rng(0)
 PROBABILITIES = RNG.dirichlet([1.0, 0.5, 2.0], 50)
-PLACES = RNG.integers(0, 3, 50)
+LABELS = RNG.integers(0, 3, 50)
 
 
-def test_losses_by_hand():
-    for probabilities, place, n in zip(PROBABILITIES, PLACES, range(50), strict=True):
-        one = (PROBABILITIES[[n]], PLACES[[n]])
-        happened = [float(k == place) for k in range(3)]
-        assert ev.log_loss(*one)[0] == pytest.approx(-math.log(probabilities[place]))
+def test_metrics_equal_plain_loops():
+    for probabilities, label, n in zip(PROBABILITIES, LABELS, range(50), strict=True):
+        one = (PROBABILITIES[[n]], LABELS[[n]])
+        happened = [float(k == label) for k in range(3)]
+        assert ev.log_loss(*one)[0] == pytest.approx(-math.log(probabilities[label]))
         squares = [(p - y) ** 2 for p, y in zip(probabilities, happened, strict=True)]
         assert ev.brier_score(*one)[0] == pytest.approx(sum(squares) / 2)
         up = [sum(probabilities[:k]) - sum(happened[:k]) for k in (1, 2)]
         assert ev.ranked_probability_score(*one)[0] == pytest.approx((up[0] ** 2 + up[1] ** 2) / 2)
-        assert ev.accuracy(*one)[0] == (place == max(range(3), key=lambda k: probabilities[k]))
+        assert ev.accuracy(*one)[0] == (label == max(range(3), key=lambda k: probabilities[k]))
 
 
-def test_two_levels_have_one_squared_error():
+def test_squared_errors_of_two_levels():
     win = RNG.random(20)
-    probabilities, places = np.stack([1 - win, win], 1), RNG.integers(0, 2, 20)
+    probabilities, labels = np.stack([1 - win, win], 1), RNG.integers(0, 2, 20)
     for score in (ev.brier_score, ev.ranked_probability_score):
-        np.testing.assert_allclose(score(probabilities, places), (win - places) ** 2)
+        np.testing.assert_allclose(score(probabilities, labels), (win - labels) ** 2)
 
 
-def test_ties_among_the_most_probable_share_the_point():
+def test_accuracy_of_equally_probable_levels():
     probabilities = np.array([[0.5, 0.5], [1 / 3, 1 / 3]])
     np.testing.assert_allclose(ev.accuracy(probabilities, np.array([0, 1])), [0.5, 0.5])
 
 
-def test_a_certain_error_is_finite():
+def test_log_loss_is_finite():
     assert np.isfinite(ev.log_loss(np.array([[0.0, 1.0]]), np.array([0])))[0]
 
 
 @pytest.mark.parametrize(
-    ("probabilities", "places", "message"),
+    ("probabilities", "labels", "message"),
     [
-        ([[0.5, 0.5], [0.5, 0.5]], [1, -1], "`places` is -1 in row 1, .* from 0 to 1"),
-        ([[0.5, 0.5]], [0.5], "`places` is 0.5 in row 0"),
-        ([[0.5, 0.5], [0.5, np.nan]], [1, 1], "`probabilities` holds no number in row 1"),
-        ([0.5, 0.5], [1, 1], "one row of probabilities, and one place, for each match"),
+        ([[0.5, 0.5], [0.5, 0.5]], [1, -1], "Row 1: `labels` is -1, .* from 0 to 1"),
+        ([[0.5, 0.5]], [0.5], "Row 0: `labels` is 0.5"),
+        ([[0.5, 0.5], [0.5, np.nan]], [1, 1], "Row 1: `probabilities` is not finite"),
+        ([0.5, 0.5], [1, 1], "one row of probabilities and one label for each match"),
     ],
 )
-def test_what_is_no_place_is_refused(probabilities, places, message):
-    """An outcome of -1 would count as the last level, a win."""
+def test_invalid_labels_and_probabilities(probabilities, labels, message):
+    """As an index, -1 would count as the last level, a win."""
     for score in (ev.log_loss, ev.accuracy, ev.brier_score, ev.ranked_probability_score):
         with pytest.raises(ValueError, match=message):
-            score(np.array(probabilities), np.array(places))
+            score(np.array(probabilities), np.array(labels))
     with pytest.raises(ValueError, match=message):
-        ev.calibrate(np.array(probabilities), np.array(places), np.zeros(len(places)))
+        ev.calibration_curve(np.array(probabilities), np.array(labels), np.zeros(len(labels)))
 
 
-def test_interval_is_that_of_the_standard_error_over_blocks():
+def test_intervals_agree_with_standard_errors_over_blocks():
     shared = np.repeat(RNG.normal(size=300), 4)
     values = shared + 0.1 * RNG.normal(size=1200)
     blocks = np.repeat(np.arange(300), 4)
-    found = ev.estimate_mean(values, blocks, resamples=4000)
+    found = ev.bootstrap_mean(values, blocks, resamples=4000)
     error = values.reshape(300, 4).mean(1).std() / math.sqrt(300)
     assert found.value == pytest.approx(values.mean())
     assert found.lower == pytest.approx(values.mean() - 1.96 * error, abs=0.1 * error)
     assert found.upper == pytest.approx(values.mean() + 1.96 * error, abs=0.1 * error)
-    # As if all 1,200 were independent, the interval would be half as wide.
-    alone = ev.estimate_mean(values, np.arange(1200), resamples=4000)
+    # With 1,200 independent matches the interval would be half as wide.
+    alone = ev.bootstrap_mean(values, np.arange(1200), resamples=4000)
     assert alone.upper - alone.lower < 0.6 * (found.upper - found.lower)
 
 
-def test_calibration_by_hand():
+def test_calibration_of_two_bins():
     win = np.array([0.1, 0.1, 0.2, 0.8, 0.9, 0.9])
-    probabilities, places = np.stack([1 - win, win], 1), np.array([0, 0, 1, 1, 1, 0])
-    found = ev.calibrate(probabilities, places, np.arange(6), bins=2, resamples=50)
+    probabilities, labels = np.stack([1 - win, win], 1), np.array([0, 0, 1, 1, 1, 0])
+    found = ev.calibration_curve(probabilities, labels, np.arange(6), bins=2, resamples=50)
     np.testing.assert_allclose(found.predicted, [0.4 / 3, 2.6 / 3])
     np.testing.assert_allclose(found.observed, [1 / 3, 2 / 3])
     np.testing.assert_array_equal(found.counts, [3, 3])
     assert found.error.value == pytest.approx(0.2)
 
 
-def test_calibrated_probabilities_are_within_their_intervals():
+def test_calibration_of_calibrated_probabilities():
     win = RNG.beta(2, 2, 20_000)
-    places = (RNG.random(20_000) < win).astype(int)
-    found = ev.calibrate(np.stack([1 - win, win], 1), places, np.arange(20_000), resamples=400)
+    labels = (RNG.random(20_000) < win).astype(int)
+    found = ev.calibration_curve(
+        np.stack([1 - win, win], 1), labels, np.arange(20_000), resamples=400
+    )
     inside = (found.lower <= found.predicted) & (found.predicted <= found.upper)
     assert inside.sum() >= 8  # of ten intervals of 95 %
     assert found.error.value < 0.015
     too_sure = np.clip(2 * win - 0.5, 0.01, 0.99)
-    other = ev.calibrate(
-        np.stack([1 - too_sure, too_sure], 1), places, np.arange(20_000), resamples=50
+    other = ev.calibration_curve(
+        np.stack([1 - too_sure, too_sure], 1), labels, np.arange(20_000), resamples=50
     )
     assert other.error.value > 0.1
 
 
 def test_equal_probabilities_make_one_bin():
-    found = ev.calibrate(np.full((40, 3), 1 / 3), np.zeros(40, int), np.arange(40), resamples=20)
+    found = ev.calibration_curve(
+        np.full((40, 3), 1 / 3), np.zeros(40, int), np.arange(40), resamples=20
+    )
     np.testing.assert_allclose(found.predicted, [1 / 3])
     np.testing.assert_allclose(found.observed, [1 / 3])
 
 
-def forecasts(win, places, rows):
+def forecasts(win, labels, rows):
     return ev.Forecasts(
         rows=rows,
         times=rows,
         blocks=rows,
-        outcome=2.0 * places - 1,
+        outcome=2.0 * labels - 1,
         mean=win,
         variance=win,
         levels=(-1.0, 1.0),
         probabilities=np.stack([1 - win, win], 1),
-        places=places,
-        log_prob=np.log(np.where(places == 1, win, 1 - win)),
+        labels=labels,
+        log_prob=np.log(np.where(labels == 1, win, 1 - win)),
     )
 
 
 def test_comparison_is_paired():
     rows = RNG.permutation(400)
     win = RNG.beta(4, 4, 400)
-    places = (RNG.random(400) < win).astype(int)
-    better, worse = forecasts(win, places, rows), forecasts(0.5 + 0.9 * (win - 0.5), places, rows)
+    labels = (RNG.random(400) < win).astype(int)
+    better, worse = forecasts(win, labels, rows), forecasts(0.5 + 0.9 * (win - 0.5), labels, rows)
     found = ev.compare(better, worse)
     difference = better.log_losses - worse.log_losses
     error = difference.std() / 20
@@ -129,7 +133,7 @@ def test_comparison_is_paired():
     assert found.difference.upper - found.difference.lower == pytest.approx(3.92 * error, rel=0.1)
     assert found.wins == np.mean(difference < 0)
     order = np.argsort(rows)
-    sorted_worse = forecasts(0.5 + 0.9 * (win - 0.5)[order], places[order], rows[order])
+    sorted_worse = forecasts(0.5 + 0.9 * (win - 0.5)[order], labels[order], rows[order])
     assert ev.compare(better, sorted_worse).difference.value == pytest.approx(difference.mean())
     assert ev.compare(worse, better).probability_better == pytest.approx(
         1 - found.probability_better
@@ -138,7 +142,10 @@ def test_comparison_is_paired():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"level": 95}, "`level` is 95"), ({"resamples": 0}, "`resamples` is 0, but must be")],
+    [
+        ({"confidence": 95}, "`confidence` is 95"),
+        ({"resamples": 0}, "`resamples` is 0, but must be"),
+    ],
 )
 def test_options_of_intervals(options, message):
     made = forecasts(np.full(4, 0.6), np.ones(4, int), np.arange(4))
@@ -149,8 +156,8 @@ def test_options_of_intervals(options, message):
         made.summary(bins=0)
 
 
-def test_comparison_refuses_other_matches():
+def test_comparison_needs_the_same_matches():
     rows = np.arange(4)
-    win, places = np.full(4, 0.6), np.ones(4, int)
+    win, labels = np.full(4, 0.6), np.ones(4, int)
     with pytest.raises(ValueError, match="different matches"):
-        ev.compare(forecasts(win, places, rows), forecasts(win, places, rows + 1))
+        ev.compare(forecasts(win, labels, rows), forecasts(win, labels, rows + 1))

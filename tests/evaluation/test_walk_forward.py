@@ -1,12 +1,13 @@
-"""`walk_forward`: what it returns, for every kind of outcome, with one compilation."""
+"""Results of `walk_forward`, for each kind of outcome, with one compilation."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.evaluation.outcomes import outcome_places, outcome_probabilities
+from jaxkick.evaluation.forecasts import outcome_labels, outcome_probabilities
 
 RNG = np.random.default_rng(2)
 N = 30
@@ -61,7 +62,7 @@ def test_table_and_summary():
     assert f"log loss                   {summary.log_loss.value:.4f} (" in str(summary)
 
 
-def test_dropped_rows_keep_the_numbers_of_the_user():
+def test_rows_count_dropped_rows():
     outcome = SIGNS.copy()
     outcome[3] = np.nan
     with pytest.warns(UserWarning, match="Dropped 1 of 30"):
@@ -71,7 +72,7 @@ def test_dropped_rows_keep_the_numbers_of_the_user():
 
 
 def test_signs_of_differences():
-    mean, variance = np.array([-0.4, 0.0, 0.7]), np.array([0.3, 1e-9, 0.5])
+    mean, variance = jnp.array([-0.4, 0.0, 0.7]), jnp.array([0.3, 1e-9, 0.5])
     scores = mean + np.sqrt(variance) * RNG.normal(size=(400_000, 3))
     gaussian, skellam = jk.likelihoods.Gaussian(2.0), jk.likelihoods.Skellam(0.2)
     points = np.rint(scores + np.sqrt(2.0) * RNG.normal(size=scores.shape))
@@ -84,12 +85,12 @@ def test_signs_of_differences():
         np.testing.assert_allclose(two.sum(1), 1.0)
         np.testing.assert_array_equal(two[:, 1] > 0.5, found[:, 2] > found[:, 0])
     three = np.array([-3.0, 0.0, 2.0])
-    np.testing.assert_array_equal(outcome_places(skellam, three, True, np.arange(3)), [0, 1, 2])
-    with pytest.raises(ValueError, match="the outcome in row 8 is a tie"):
-        outcome_places(gaussian, three, False, np.array([7, 8, 9]))
+    np.testing.assert_array_equal(outcome_labels(skellam, three, True, np.arange(3)), [0, 1, 2])
+    with pytest.raises(ValueError, match="Row 8: `outcome` is a tie"):
+        outcome_labels(gaussian, three, False, np.array([7, 8, 9]))
 
 
-def test_ties_are_looked_for_in_the_past_alone():
+def test_ties_default_to_those_of_the_past():
     late = np.where(np.arange(N) == N - 1, 0.0, SIGNS)
     early = np.where(np.arange(N) == 0, 0.0, SIGNS)
     model = jk.Model(KERNEL, jk.likelihoods.Gaussian(1.0))
@@ -99,16 +100,16 @@ def test_ties_are_looked_for_in_the_past_alone():
         found[name] = ev.walk_forward(model, data, START)
     assert found["none"].levels == (-1.0, 1.0)
     assert found["early"].levels == (-1.0, 0.0, 1.0)
-    with pytest.raises(ValueError, match=f"the outcome in row {N - 1} is a tie"):
+    with pytest.raises(ValueError, match=f"Row {N - 1}: `outcome` is a tie"):
         ev.walk_forward(model, jk.Dataset.from_pairs(TIMES, FIRST, SECOND, late), START)
 
 
-def test_outcomes_that_are_only_predicted_are_looked_at_before_the_first_fit():
+def test_predicted_outcomes_are_checked_before_the_first_fit():
     late = np.where(np.arange(N) == N - 1, 0.0, SIGNS)
     model = jk.Model(KERNEL, jk.likelihoods.Probit())
     data = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, late)
     seen = []
-    with pytest.raises(ValueError, match=f"`outcome` is 0 in row {N - 1} .* domain of Probit"):
+    with pytest.raises(ValueError, match=f"Row {N - 1}: outcome 0 is not valid for Probit"):
         ev.walk_forward(model, data, START, progress=lambda *counts: seen.append(counts))
     assert not seen
 
@@ -120,19 +121,19 @@ def test_outcomes_that_are_only_predicted_are_looked_at_before_the_first_fit():
         (ev.Elo(), {"time": TIMES}, "`data` must be a `Dataset`, not dict"),
     ],
 )
-def test_arguments_of_another_kind(model, data, message):
+def test_arguments_of_the_wrong_type(model, data, message):
     with pytest.raises(TypeError, match=message):
         ev.walk_forward(model, data, START)
 
 
 @pytest.mark.parametrize("relearn", ["start", "week"])
-def test_nothing_is_learnt_from_no_matches(relearn):
-    with pytest.raises(ValueError, match="`relearn` needs matches to learn from"):
+def test_relearning_needs_earlier_matches(relearn):
+    with pytest.raises(ValueError, match="`relearn` needs matches before the first block"):
         ev.walk_forward(ev.Elo(), DATA, TIMES[0], relearn=relearn)
 
 
-def test_features_that_all_matches_share_stay_stable():
-    # Undamped, unaccelerated updates of a shared feature move away from the fixed point.
+def test_features_shared_by_all_matches_converge():
+    # Without damping and acceleration, updates of a shared feature diverge.
     rng = np.random.default_rng(0)
     times = np.datetime64("2022-01-01") + np.arange(240) // 4
     first, second = np.arange(240) % 5, (np.arange(240) % 5 + 1 + np.arange(240) % 4) % 5
@@ -145,22 +146,22 @@ def test_features_that_all_matches_share_stay_stable():
     )
     model = jk.Model(jk.kernels.Constant(9.0), jk.likelihoods.Gaussian(1.0))
     forecasts = ev.walk_forward(model, data, "2022-02-01", ties=False)
-    exact = jk.infer(model, data, active=times < np.datetime64("2022-03-01"), tol=1e-6)
+    exact = jk.infer(model, data, mask=times < np.datetime64("2022-03-01"), tol=1e-6)
     last = forecasts.times == np.datetime64("2022-03-01")
     rows = forecasts.rows[last]
     np.testing.assert_allclose(forecasts.mean[last], exact.observations.mean[rows], atol=0.02)
     assert np.mean((forecasts.outcome - forecasts.mean) ** 2) < 2.0
 
 
-def test_a_failed_fit_names_its_block():
+def test_the_error_of_a_failed_fit_names_its_block():
     model = jk.Model(KERNEL, jk.likelihoods.Probit())
     first = TIMES[np.datetime64(START) <= TIMES][0]
     with pytest.raises(jk.InferenceError) as caught:
         ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
-    assert f"before the block that begins at {first}" in caught.value.__notes__[0]
+    assert f"before the block that starts at {first}" in caught.value.__notes__[0]
 
 
-def test_a_log_is_not_flooded_by_the_progress(capsys):
+def test_progress_writes_few_lines_to_a_file(capsys):
     data = jk.Dataset.from_pairs(
         times=np.arange(100.0), first=["a"] * 100, second=["b"] * 100, outcome=[1, -1] * 50
     )

@@ -28,8 +28,8 @@ def assert_same(posterior, fit, problem, tolerance=1e-6):
         times, means, variances = fit.scores(name)
         ours = posterior.scores(name)
         np.testing.assert_allclose(ours.times, times)
-        np.testing.assert_allclose(ours.means, means, atol=tolerance)
-        np.testing.assert_allclose(ours.variances, variances, atol=tolerance)
+        np.testing.assert_allclose(ours.mean, means, atol=tolerance)
+        np.testing.assert_allclose(ours.variance, variances, atol=tolerance)
     np.testing.assert_allclose(
         posterior.log_marginal_likelihood, fit.log_marginal_likelihood, atol=tolerance, rtol=1e-7
     )
@@ -62,5 +62,5 @@ def test_several_kernels(covariance):
     times = np.array([0.5, 3.3, 30.0])
     ours = posterior.scores("team1", times)
     means, variances = fit.predict("team1", times)
-    np.testing.assert_allclose(ours.means, means, atol=1e-6)
-    np.testing.assert_allclose(ours.variances, variances, atol=1e-6)
+    np.testing.assert_allclose(ours.mean, means, atol=1e-6)
+    np.testing.assert_allclose(ours.variance, variances, atol=1e-6)

@@ -34,8 +34,8 @@ def test_equals_kickscore(name):
             continue
         scores = ours.scores(feature)
         np.testing.assert_allclose(scores.times, times)
-        np.testing.assert_allclose(scores.means, means, atol=tolerance)
-        np.testing.assert_allclose(scores.variances, variances, atol=tolerance)
+        np.testing.assert_allclose(scores.mean, means, atol=tolerance)
+        np.testing.assert_allclose(scores.variance, variances, atol=tolerance)
     np.testing.assert_allclose(
         ours.log_marginal_likelihood, theirs.log_likelihood, atol=tolerance, rtol=1e-7
     )

@@ -96,17 +96,15 @@ def distance_between(found, truth):
     return float(jnp.maximum(mean, spread).max())
 
 
-@pytest.mark.parametrize("acceleration", [0, 8])
 @pytest.mark.parametrize("method", [EP, KL])
-def test_converged_means_close_however_much_is_damped(method, acceleration):
+def test_converged_means_close_however_much_is_damped(method):
     model, data = slow_problem()
-    run = functools.partial(jk.infer, model, data, acceleration=acceleration, max_steps=20_000)
+    run = functools.partial(jk.infer, model, data, max_steps=20_000)
     truth = run(method(), tol=1e-10)
     for damping in (0.0, 0.5, 0.9, 0.99):
         found = run(method(damping=damping))
         assert found.converged
-        # The distance is an estimate, which may be some times too small but not far off.
-        assert distance_between(found, truth) < 0.3, damping
+        assert distance_between(found, truth) < 0.1, damping
         gap = found.log_marginal_likelihood - truth.log_marginal_likelihood
         assert abs(gap) < 0.05, damping
 
@@ -120,8 +118,8 @@ def test_equal_matches_of_two_against_two(method, count, variance):
         np.zeros(100), [["a", "b"]] * 100, [["c", "d"]] * 100, 1.0, row_length=400
     )
     model = jk.Model(kernels.Constant(variance), likelihoods.Probit())
-    active = np.arange(100) < count
-    posterior = jk.infer(model, data, method, active=active, tol=1e-6)
+    mask = np.arange(100) < count
+    posterior = jk.infer(model, data, method, mask=mask, tol=1e-6)
     assert posterior.converged
     (entries,) = posterior.entries
     # The four competitors are alike but for the side they are on.
@@ -146,8 +144,8 @@ def test_a_line_that_is_known_to_be_zero_somewhere():
 
 def test_standing_still_by_damping_is_not_called_convergence():
     model, data = slow_problem()
-    with pytest.raises(jk.InferenceError, match="took all of its 5 steps"):
-        jk.infer(model, data, EP(damping=0.999), acceleration=0, max_steps=5)
-    stuck = jk.infer(model, data, EP(damping=0.999), acceleration=0, max_steps=200, throw=False)
-    assert jk.Result(int(stuck.result)) is jk.Result.MAX_STEPS
+    with pytest.raises(jk.InferenceError, match="did not converge in 5 steps"):
+        jk.infer(model, data, EP(damping=0.999), max_steps=5)
+    stuck = jk.infer(model, data, EP(damping=0.999), max_steps=200, throw=False)
+    assert jk.Status(int(stuck.status)) is jk.Status.MAX_STEPS
     assert stuck.distance > 0.05

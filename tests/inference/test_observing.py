@@ -8,7 +8,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick.inference.problem import cavities_of, make_problem
-from jaxkick.likelihoods.base import AbstractLikelihood, Derivatives
+from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 
 RNG = np.random.default_rng(11)
 N, NOISE = 30, 0.7
@@ -64,7 +64,7 @@ def test_both_ways_to_the_observed_part_agree(method):
     sites = jk.infer(model, data, method, max_steps=2, throw=False).sites
     smoothed = problem.smooth(sites)
     np.testing.assert_allclose(
-        method.propose(problem, sites, smoothed).observed,
+        method.linearize(problem, cavities_of(smoothed), sites).observed,
         method.observed(problem, cavities_of(smoothed), sites),
         rtol=1e-12,
     )
@@ -77,7 +77,7 @@ LAYOUTS = {"packed": {}, "linked": {"row_length": 3}, "two groups": TWO_GROUPS}
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_first_entry_of_every_chain_opens_a_feature(layout):
     data = make_data(WINS, **layout)
-    model = jk.Model({"default": KERNEL, "advantage": KERNEL}, jk.likelihoods.Probit())
+    model = jk.Model({"skill": KERNEL, "advantage": KERNEL}, jk.likelihoods.Probit())
     later = jk.Dataset.from_pairs(
         [10.0, 11.0], [7, 0], [8, 7], [1.0, -1.0], **(layout if layout is TWO_GROUPS else {})
     )

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+from jaxkick._math.special import FAR, incomplete_gammas, scaled_bessels
 from jaxkick.kernels import Cosine, Matern12, Matern32, Matern52
-from jaxkick.kernels._special import FAR, incomplete_gammas, scaled_bessels
 from tests.kernels.zoo import evaluate
 
 # Gaps in units of the lengthscale; all are exact in float32.

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxkick._parameters import Fixed, Positive
 from jaxkick.kernels import (
     FIRST,
     Affine,
@@ -22,6 +21,7 @@ from jaxkick.kernels import (
     Sum,
     Wiener,
 )
+from jaxkick.parameters import Fixed, Positive
 
 SLOW, FAST = Matern32(0.9, 7.5), Matern12(0.5, 0.1)
 START, END = Instant.at(1.0), Instant.at(1.5)
@@ -93,7 +93,7 @@ def test_arrays_scale_and_pass_gradients():
 def test_what_is_not_a_kernel_is_refused():
     with pytest.raises(TypeError, match="added to another kernel, not to an object of type `int`"):
         SLOW + 1
-    with pytest.raises(TypeError, match="for a score that never changes add `Constant"):
+    with pytest.raises(TypeError, match="For a score that never changes, add `Constant"):
         1.0 + SLOW
     with pytest.raises(TypeError, match="by a number, not by an object of type `str`"):
         SLOW * "2"
@@ -101,35 +101,35 @@ def test_what_is_not_a_kernel_is_refused():
         True * SLOW
     with pytest.raises(TypeError, match="not by an object of type `ndarray`"):
         np.ones(2) * SLOW
-    with pytest.raises(TypeError, match="`terms` of Sum must be one kernel or more, not nothing"):
+    with pytest.raises(TypeError, match="`terms` of Sum must be at least one kernel, not nothing"):
         Sum()
-    with pytest.raises(TypeError, match="`factors` of Product must be one kernel or more"):
+    with pytest.raises(TypeError, match="`factors` of Product must be at least one kernel"):
         Product(SLOW, 3.0)
 
 
 @pytest.mark.parametrize("number", [0, -1.0, np.inf, np.nan])
 def test_scales_are_above_zero(number):
-    with pytest.raises(ValueError, match="scaled by a finite number above zero"):
+    with pytest.raises(ValueError, match="scaled by a positive finite number"):
         number * SLOW
 
 
 def test_parameters_are_above_zero():
     for make in (Constant, lambda v: Matern12(1.0, v), lambda v: Cosine(1.0, 1.0, v), Wiener):
         for value in (0.0, -1.0, np.nan, np.inf):
-            with pytest.raises(ValueError, match="must be above zero and finite"):
+            with pytest.raises(ValueError, match="must be positive and finite"):
                 make(value)
-    with pytest.raises(ValueError, match="must be above zero"):
+    with pytest.raises(ValueError, match="must be positive"):
         Wiener(1.0, origin_variance=-0.1)
-    with pytest.raises(ValueError, match="must be above zero"):
+    with pytest.raises(ValueError, match="must be positive"):
         Affine(1.0, 0.0)
 
 
 def test_origins_and_boundaries_are_checked():
     with pytest.raises(
-        ValueError, match="`origin` must be a finite number or `FIRST`, not 'first'"
+        ValueError, match="`origin` is 'first', but must be a finite number or `FIRST`"
     ):
         Wiener(1.0, origin="first")
-    with pytest.raises(ValueError, match="`origin` must be a finite number or `FIRST`, not nan"):
+    with pytest.raises(ValueError, match="`origin` is nan, but must be a finite number or `FIRST`"):
         Linear(1.0, origin=float("nan"))
     with pytest.raises(ValueError, match="`boundaries` must be finite numbers"):
         PiecewiseConstant(1.0, [1.0, np.inf])

@@ -7,7 +7,7 @@ import pytest
 import scipy.linalg
 from equinox import combine, partition
 
-from jaxkick._parameters import AbstractParameter, Fixed, resolve
+from jaxkick.parameters import AbstractParameter, Fixed, resolve
 from tests.kernels.zoo import CASES, IDS, evaluate, outputs
 
 GAPS = np.array([0.0, 1e-9, 1e-6, 1e-3, 0.03, 0.4, 1.3, 3.0, 11.0, 40.0, 1e3, 1e6, 1e9])

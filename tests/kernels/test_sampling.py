@@ -85,9 +85,9 @@ def test_single_precision():
 
 def test_bad_times_are_refused():
     kernel, key = Matern32(1.0, 1.0), jax.random.key(0)
-    with pytest.raises(ValueError, match="`times` is missing or infinite in row 1"):
+    with pytest.raises(ValueError, match="Row 1: `times` is missing or infinite"):
         sample_prior(kernel, [1.0, np.nan], key)
-    with pytest.raises(ValueError, match="`times` must be a list of one time or more"):
+    with pytest.raises(ValueError, match="must be a list of at least one time"):
         sample_prior(kernel, [], key)
-    with pytest.raises(ValueError, match="`times` must be a list"):
+    with pytest.raises(ValueError, match="must be a list of at least one time"):
         sample_prior(kernel, [[1.0]], key)

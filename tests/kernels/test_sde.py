@@ -6,24 +6,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxkick._parameters import AbstractParameter, Fixed, positive
 from jaxkick.kernels import (
-    AbstractDerived,
+    AbstractCompositeKernel,
     AbstractKernel,
     Constant,
     Instant,
     Interval,
+    LinearSDE,
     Matern32,
-    StochasticDifferentialEquation,
     Wiener,
 )
-from jaxkick.kernels._matrix_exponential import discretise
+from jaxkick.kernels.sde import discretise
+from jaxkick.parameters import AbstractParameter, Fixed, positive
 from tests.kernels.zoo import LINE, OSCILLATOR, evaluate
 
 GAPS = np.array([0.0, 1e-9, 1e-3, 0.1, 0.7, 2.0, 9.0, 80.0, 1e4, 1e9])
 
 
-class OwnMatern32(AbstractDerived):
+class OwnMatern32(AbstractCompositeKernel):
     """Matérn 3/2 by its equation for f and df/dt."""
 
     variance: AbstractParameter = eqx.field(converter=positive)
@@ -36,9 +36,7 @@ class OwnMatern32(AbstractDerived):
         zero, one = jnp.zeros_like(rate), jnp.ones_like(rate)
         feedback = jnp.stack([jnp.stack([zero, one]), jnp.stack([-(rate**2), -2.0 * rate])])
         density = 4.0 * rate**3 * variance
-        return StochasticDifferentialEquation(
-            feedback, jnp.stack([zero, one]), density, jnp.stack([one, zero])
-        )
+        return LinearSDE(feedback, jnp.stack([zero, one]), density, jnp.stack([one, zero]))
 
 
 def in_derivatives(values, rate):
@@ -83,8 +81,8 @@ def test_gradients_flow_through_the_definition_in_both_modes():
 def test_given_and_solved_stationary_covariances_agree():
     covariance = np.diag([0.5, 1.0])
     arguments = (OSCILLATOR, [0.0, 1.0], 0.6, [1.0, 0.0])
-    given = StochasticDifferentialEquation(*arguments, covariance)
-    solved = StochasticDifferentialEquation(*arguments)
+    given = LinearSDE(*arguments, covariance)
+    solved = LinearSDE(*arguments)
     instant = Instant.at(1.0)
     np.testing.assert_allclose(
         solved.state_cov(instant).to_array(), given.state_cov(instant).to_array(), atol=1e-14
@@ -92,9 +90,7 @@ def test_given_and_solved_stationary_covariances_agree():
 
 
 def test_brownian_motion_by_its_equation():
-    own = StochasticDifferentialEquation(
-        [[0.0]], [1.0], 0.7, [1.0], initial_covariance=[[0.2]], origin=2.0
-    )
+    own = LinearSDE([[0.0]], [1.0], 0.7, [1.0], initial_covariance=[[0.2]], origin=2.0)
     kernel = Wiener(0.7, origin=2.0, origin_variance=0.2)
 
     @jax.jit
@@ -122,15 +118,15 @@ def test_slow_parts_beside_fast_ones_keep_their_accuracy():
 
 
 def test_text():
-    kernel = StochasticDifferentialEquation([[-1.0]], [1.0], Fixed(2.0), [1.0])
+    kernel = LinearSDE([[-1.0]], [1.0], Fixed(2.0), [1.0])
     assert repr(Constant(1) + kernel) == (
-        "Constant(variance=1) + StochasticDifferentialEquation(feedback=[[-1]], noise_effect=[1], "
+        "Constant(variance=1) + LinearSDE(feedback=[[-1]], noise_effect=[1], "
         "noise_density=2, measurement_vector=[1], origin=FIRST)"
     )
 
 
 def test_wrong_arrays_are_refused():
-    make = StochasticDifferentialEquation
+    make = LinearSDE
     with pytest.raises(ValueError, match=r"`feedback` has the shape \[2, 2\], .* must be \[3, 3\]"):
         make(OSCILLATOR, [0.0, 1.0, 0.0], 1.0, [1.0, 0.0, 0.0])
     with pytest.raises(ValueError, match=r"`noise_effect` has the shape \[3\]"):
@@ -139,11 +135,13 @@ def test_wrong_arrays_are_refused():
         ValueError, match=r"`noise_density` has the shape \[\], .* must be \[2, 2\]"
     ):
         make(OSCILLATOR, np.eye(2), 1.0, [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"`measurement_vector` must have the shape \[K\]"):
+    with pytest.raises(ValueError, match=r"`measurement_vector` .* must have the shape \[K\]"):
         make(OSCILLATOR, np.eye(2), np.eye(2), [[1.0, 0.0]])
     with pytest.raises(ValueError, match="`feedback` is not stable"):
         make(LINE, [0.0, 1.0], 1.0, [1.0, 0.0])
     with pytest.raises(ValueError, match="`state_covariance` is not stationary"):
         make(OSCILLATOR, [0.0, 1.0], 1.0, [1.0, 0.0], np.eye(2))
-    with pytest.raises(ValueError, match="give `state_covariance` or `initial_covariance`"):
+    with pytest.raises(
+        ValueError, match="`state_covariance` and `initial_covariance` are both given"
+    ):
         make(LINE, [0.0, 1.0], 1.0, [1.0, 0.0], np.eye(2), initial_covariance=np.eye(2))

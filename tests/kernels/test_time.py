@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxkick._parameters import resolve
 from jaxkick.kernels import (
     FIRST,
     Affine,
@@ -16,6 +15,7 @@ from jaxkick.kernels import (
     Wiener,
     state_space_covariance,
 )
+from jaxkick.parameters import resolve
 
 FAR_TIME = 1e12
 

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from jaxkick._parameters import resolve
 from jaxkick.kernels import (
+    AbstractKernel,
     Affine,
     Constant,
     Cosine,
@@ -22,18 +22,18 @@ from jaxkick.kernels import (
     Instant,
     Interval,
     Linear,
+    LinearSDE,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
     PiecewiseConstant,
     SquaredExponential,
-    StochasticDifferentialEquation,
     Wiener,
     state_space_covariance,
 )
-from jaxkick.kernels.base import AbstractKernel
-from jaxkick.kernels.squared_exponential import _FILTERS
+from jaxkick.kernels.stationary import _FILTERS
+from jaxkick.parameters import resolve
 
 # The first time of the feature in all tests, and the origins and boundaries around it.
 FIRST_TIME, BEFORE, AFTER = 0.5, -1.25, 2.0
@@ -136,17 +136,13 @@ def _singles():
     )
     yield Case(
         "equation",
-        StochasticDifferentialEquation(
-            OSCILLATOR, OSCILLATOR_EFFECT, OSCILLATOR_DENSITY, [1.0, 0.4]
-        ),
+        LinearSDE(OSCILLATOR, OSCILLATOR_EFFECT, OSCILLATOR_DENSITY, [1.0, 0.4]),
         OSCILLATOR,
         OSCILLATOR_DIFFUSION,
     )
     yield Case(
         "equation-from-origin",
-        StochasticDifferentialEquation(
-            LINE, [0.0, 1.0], 0.6, [1.0, 0.0], initial_covariance=np.diag([0.1, 0.2])
-        ),
+        LinearSDE(LINE, [0.0, 1.0], 0.6, [1.0, 0.0], initial_covariance=np.diag([0.1, 0.2])),
         LINE,
         np.diag([0.0, 0.6]),
     )

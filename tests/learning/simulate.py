@@ -5,7 +5,7 @@ import numpy as np
 import scipy.linalg
 
 import jaxkick as jk
-from jaxkick.kernels.sampling import sample_prior
+from jaxkick.kernels import sample_prior
 
 __all__ = ["TRUTH", "dense_evidence", "measurements", "numbers", "probit_matches"]
 
@@ -46,13 +46,13 @@ def numbers(model):
     return np.array([float(parameter.value) for parameter in values])
 
 
-def dense_evidence(logarithms, data, active=None):
+def dense_evidence(logarithms, data, mask=None):
     """The log-marginal likelihood of measurements, by the covariances of all observations."""
     variance, lengthscale, noise = np.exp(logarithms)
     total = 0.0
     for name in data.names:
         entries = data.entries(name)
-        chosen = slice(None) if active is None else active[entries.observations]
+        chosen = slice(None) if mask is None else mask[entries.observations]
         y = np.asarray(data.outcome)[entries.observations][chosen]
         times = entries.times[chosen]
         gaps = np.abs(times[:, None] - times)

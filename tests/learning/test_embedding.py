@@ -1,4 +1,4 @@
-"""The evidence as a part of somebody else's program: networks and samplers."""
+"""The evidence as part of a larger program: neural networks and samplers."""
 
 import equinox as eqx
 import jax
@@ -57,14 +57,14 @@ def test_learn_trains_a_network_of_prior_means(league):
     assert history.values.max() > history.values[0] + 100
     assert explained(start.means(covariate), level) < 0.8
     assert explained(learnt.means(covariate), level) > 0.97
-    # What the network explains is no longer left to the players' own differences.
+    # The network explains most of the differences between players.
     assert float(learnt.kernel.variance.value) < 0.1
     np.testing.assert_allclose(learnt.likelihood.variance.value, 0.09, rtol=0.2)
 
 
 def test_an_optax_loop_trains_the_same_network(league):
     data, covariate, level = league
-    optimiser = optax.adam(0.03)
+    optimizer = optax.adam(0.03)
 
     @eqx.filter_jit
     def step(ratings, state):
@@ -74,11 +74,11 @@ def test_an_optax_loop_trains_the_same_network(league):
 
         value, gradient = eqx.filter_value_and_grad(loss)(ratings)
         with jax.numpy_dtype_promotion("standard"):
-            updates, state = optimiser.update(gradient, state)
+            updates, state = optimizer.update(gradient, state)
         return eqx.apply_updates(ratings, updates), state, value
 
     trained = ratings()
-    state = optimiser.init(eqx.filter(trained, eqx.is_inexact_array))
+    state = optimizer.init(eqx.filter(trained, eqx.is_inexact_array))
     for _ in range(150):
         trained, state, _ = step(trained, state)
     assert explained(trained.means(covariate), level) > 0.95

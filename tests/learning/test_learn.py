@@ -1,4 +1,6 @@
-"""`learn` climbs to the maximum, and says how it went."""
+"""`learn` finds the maximum and records its course."""
+
+import sys
 
 import equinox as eqx
 import jax
@@ -44,7 +46,7 @@ def test_recovers_the_parameters_that_made_the_data(learnt):
     np.testing.assert_allclose(numbers(learnt[0]), numbers(TRUTH), rtol=0.4)
 
 
-def test_history_tells_every_step(data, learnt):
+def test_history_records_every_step(data, learnt):
     model, history = learnt
     steps = len(history.values)
     assert 3 < steps < 40
@@ -63,7 +65,7 @@ def test_history_tells_every_step(data, learnt):
     assert history.parameters["kernel.lengthscale"].shape == (steps,)
     np.testing.assert_allclose(history.parameters["kernel.lengthscale"][0], 20.0)
     assert history.parameters["kernel.variance"][-1] == float(model.kernel.variance.value)
-    assert history.climbs.shape == (1,)
+    assert history.runs.shape == (1,)
     assert "converged" in repr(history)
 
 
@@ -103,40 +105,40 @@ def test_one_program_serves_all_steps(data):
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "optimizer",
     [
         optax.adam(0.2),
-        # One that asks for values of its own.
+        # One that evaluates the objective itself.
         optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(10)),
     ],
     ids=["adam", "backtracking"],
 )
-def test_any_optimiser_of_optax(data, learnt, optimiser):
-    _, history = jk.learn(POOR, data, optimiser=optimiser, max_steps=150)
+def test_any_optax_optimizer(data, learnt, optimizer):
+    _, history = jk.learn(POOR, data, optimizer=optimizer, max_steps=150)
     assert history.values.max() > learnt[1].values.max() - 0.1
 
 
-def test_never_returns_something_worse(data, learnt):
-    # Far too long steps, away from the best point.
-    model, history = jk.learn(learnt[0], data, optimiser=optax.sgd(0.5), max_steps=4)
+def test_the_result_is_never_worse_than_the_start(data, learnt):
+    # Steps that are far too long, away from the best point.
+    model, history = jk.learn(learnt[0], data, optimizer=optax.sgd(0.5), max_steps=4)
     assert history.values[1:].max() < history.values[0]
     assert eqx.tree_equal(model, learnt[0])
     assert not history.converged
 
 
-def test_stops_where_nothing_is_to_be_gained(data, learnt):
+def test_stops_at_the_maximum(data, learnt):
     _, history = jk.learn(learnt[0], data)
     assert history.converged
     assert len(history.values) <= 5
     still = optax.sgd(0.0)
-    _, history = jk.learn(POOR, data, optimiser=still, patience=3)
+    _, history = jk.learn(POOR, data, optimizer=still, patience=3)
     assert len(history.values) == 4
     assert history.converged
 
 
-def test_goes_on_along_a_flat_direction():
-    # One feature alone tells of the variance of its group: the evidence gains a quarter of a
-    # nat there, beside a noise whose curvature is hundreds of times larger.
+def test_continues_along_a_flat_direction():
+    # Only one feature informs the variance of its group: the evidence gains a quarter of a nat
+    # there, while the curvature of the noise is hundreds of times larger.
     rng = np.random.default_rng(0)
     names = [{f"x{number % 30}": 1.0, "bias": 1.0} for number in range(600)]
     levels = rng.normal(size=30)[np.arange(600) % 30]
@@ -146,25 +148,25 @@ def test_goes_on_along_a_flat_direction():
         2.0 - levels.mean() + levels + rng.normal(size=600),
         groups={"bias": "bias"},
     )
-    kernels = {"default": jk.kernels.Constant(jk.Fixed(1.0)), "bias": jk.kernels.Constant(12.0)}
+    kernels = {"skill": jk.kernels.Constant(jk.Fixed(1.0)), "bias": jk.kernels.Constant(12.0)}
     model, history = jk.learn(jk.Model(kernels, jk.likelihoods.Gaussian(5.0)), data)
     assert history.converged
     assert abs(np.log(float(model.kernel["bias"].variance.value) / 4.0)) < 0.4
     np.testing.assert_allclose(model.likelihood.variance.value, 1.0, rtol=0.15)
 
 
-@pytest.mark.parametrize("together", [1, 3])
-def test_restarts_keep_the_best_climb(data, learnt, together):
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_restarts_keep_the_best_run(data, learnt, batch_size):
     # Three steps from here are not enough; some perturbed start is nearer.
-    arguments = {"max_steps": 3, "restarts": 2, "key": jax.random.key(1), "spread": 1.5}
-    model, history = jk.learn(POOR, data, together=together, **arguments)
+    arguments = {"max_steps": 3, "restarts": 2, "key": jax.random.key(1), "jitter": 1.5}
+    model, history = jk.learn(POOR, data, batch_size=batch_size, **arguments)
     _, alone = jk.learn(POOR, data, max_steps=3)
-    assert history.climbs.shape == (3,)
-    assert len(set(history.climbs.tolist())) == 3
-    np.testing.assert_allclose(history.climbs[0], alone.values.max(), atol=1e-4)
-    np.testing.assert_allclose(history.values.max(), history.climbs.max())
+    assert history.runs.shape == (3,)
+    assert len(set(history.runs.tolist())) == 3
+    np.testing.assert_allclose(history.runs[0], alone.values.max(), atol=1e-4)
+    np.testing.assert_allclose(history.values.max(), history.runs.max())
     value = jk.log_marginal_likelihood(model, data)
-    np.testing.assert_allclose(value, history.climbs.max(), atol=0.01)
+    np.testing.assert_allclose(value, history.runs.max(), atol=0.01)
 
 
 def test_reports_progress(data, capsys):
@@ -173,13 +175,13 @@ def test_reports_progress(data, capsys):
     assert [step for step, _ in seen] == [1, 2]
     assert seen[1][1] > seen[0][1]
     jk.learn(POOR, data, max_steps=2, progress=True)
-    assert "learning: step 2, log-marginal likelihood -" in capsys.readouterr().err
+    assert "learning: step 2, log marginal likelihood -" in capsys.readouterr().err
 
 
-def test_learns_from_active_observations_alone(data):
-    active = np.arange(data.num_observations) % 2 == 0
-    _, history = jk.learn(POOR, data, active=active, max_steps=0)
-    expected = dense_evidence(np.log(numbers(POOR)), data, active)
+def test_masked_observations_are_ignored(data):
+    mask = np.arange(data.num_observations) % 2 == 0
+    _, history = jk.learn(POOR, data, mask=mask, max_steps=0)
+    expected = dense_evidence(np.log(numbers(POOR)), data, mask)
     np.testing.assert_allclose(history.values[0], expected, atol=0.01)
 
 
@@ -192,14 +194,19 @@ def test_float32(learnt):
     np.testing.assert_allclose(history.values.max(), learnt[1].values.max(), atol=0.05)
 
 
-def test_says_what_is_wrong(data):
+def test_error_messages(data, monkeypatch):
     with pytest.raises(ValueError, match="`restarts` needs a `key`"):
         jk.learn(POOR, data, restarts=2)
     with pytest.raises(ValueError, match="`model` must be a `Model`, not Matern12"):
         jk.learn(POOR.kernel, data)
     wrong = jk.Model(POOR.kernel, jk.likelihoods.Probit())
-    with pytest.raises(ValueError, match="outside the domain of Probit"):
+    with pytest.raises(ValueError, match="is not valid for Probit"):
         jk.learn(wrong, data)
     hopeless = jk.Model(jk.kernels.Matern12(1e300, 1.0), jk.likelihoods.Gaussian(1e-300))
-    with pytest.raises(jk.InferenceError, match="fails at the starting values"):
+    with pytest.raises(jk.InferenceError, match=r"fails at the starting values.*suggest_model"):
         jk.learn(hopeless, data)
+    # No advice to do what was just done.
+    module = sys.modules[jk.learn.__module__]
+    monkeypatch.setattr(module, "suggest_model", lambda data: hopeless)
+    with pytest.raises(jk.InferenceError, match=r"starting values.*Pass a model with other values"):
+        jk.learn(None, data)

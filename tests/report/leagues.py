@@ -35,7 +35,7 @@ def hostile_league() -> jk.Posterior:
         matches, time="date", first="one", second="two", outcome="result", home="ground"
     )
     kernels = {
-        "default": jk.kernels.Matern12(0.8, lengthscale=1.5),
+        "skill": jk.kernels.Matern12(0.8, lengthscale=1.5),
         "home": jk.kernels.Constant(0.2),
     }
     return jk.infer(jk.Model(kernels, jk.likelihoods.OrdinalProbit(margin=0.4)), data)

@@ -1,4 +1,4 @@
-"""What a page carries: the library's own numbers, and names that stay names."""
+"""The data of a page: the numbers of the library, and names that cannot break the page."""
 
 import json
 import sys
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import jaxkick as jk
 from jaxkick.report import write_report
-from jaxkick.report.cast import assemble_cast, time_span
-from jaxkick.report.content import gather_content
+from jaxkick.report.content import assemble_cast, gather_content, time_span
 from jaxkick.report.page import make_page
 from tests.report.leagues import HOSTILE, goals_league, hostile_league
 
@@ -77,9 +76,8 @@ def test_board():
 def test_cast_of_goals():
     cast = assemble_cast(goals_league().data.index)
     assert cast.features[-2:] == ["home", "level"]
-    assert set(cast.features[:2]) <= {f"{name} attack" for name in ("ant", "bee", "cat")} | {
-        f"{name} defence" for name in ("ant", "bee", "cat")
-    }
+    roles = [(name, role) for name in ("ant", "bee", "cat") for role in ("attack", "defence")]
+    assert set(cast.features[:2]) <= {jk.Feature(*each) for each in roles}
     assert not cast.covariates
     content, board = gather_content(goals_league(), ""), goals_league().leaderboard(scale="elo")
     assert content["names"] == list(board["name"])
@@ -120,10 +118,10 @@ def test_tables_of_forecasts(make):
     columns = {
         "date": np.array(["2001-01-01", "2001-02-01T12:00"], "M8[ms]"),
         "who": ["<i>", "b"],
-        "first_wins": [0.25, float("nan")],
+        "p_win": [0.25, float("nan")],
     }
     content = gather_content(hostile_league(), "", make(columns))
-    assert content["forecasts"]["columns"] == ["date", "who", "first_wins"]
+    assert content["forecasts"]["columns"] == ["date", "who", "p_win"]
     dates, names, chances = content["forecasts"]["values"]
     assert dates[0] == "2001-01-01"
     assert names == ["<i>", "b"]
@@ -133,7 +131,7 @@ def test_tables_of_forecasts(make):
 def test_files(tmp_path, monkeypatch):
     program = tmp_path / "plotly.js"
     program.write_text("var Plotly = 'é';", encoding="utf-8")
-    with pytest.raises(FileNotFoundError, match="there is no such folder"):
+    with pytest.raises(FileNotFoundError, match="the folder does not exist"):
         write_report(tmp_path / "no" / "page.html", hostile_league(), library=program)
     # As in a copy that is not installed.
     monkeypatch.delattr("importlib.metadata.version")
@@ -143,5 +141,5 @@ def test_files(tmp_path, monkeypatch):
     assert "<h1>Ratings</h1>" in page
     assert f"jaxkick {jk.__version__}" in page
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ImportError, match=r"install it with `pip install 'jaxkick\[report\]'`"):
+    with pytest.raises(ImportError, match=r"Install it with `pip install 'jaxkick\[report\]'`"):
         write_report(path, hostile_league())

@@ -1,9 +1,9 @@
-"""Lines between knots stay close to the curves that they stand for."""
+"""Linear interpolation between knots stays close to the curves."""
 
 import numpy as np
 import pytest
 
-from jaxkick.report.curves import evaluator, sample_curves
+from jaxkick.report.skill_curves import evaluator, sample_curves
 from tests.report.leagues import HOSTILE, hostile_league
 
 MATCHES = np.sort(np.random.default_rng(0).uniform(0.0, 10.0, 200))

@@ -1,15 +1,17 @@
-"""The page in a real browser shows what Python says, to everybody, and only that."""
+"""The page in a real browser agrees with Python, is accessible and is safe."""
 
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 import jaxkick as jk
-from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.report import write_report
-from jaxkick.report.formula import describe_outcome
+from jaxkick.report.outcome_tables import Range, tabulate_counts, tabulate_outcomes
 from tests.report.browser import browser_path
 from tests.report.leagues import HOSTILE, goals_league, hostile_league
 from tests.report.truths import cases
@@ -84,7 +86,8 @@ def test_forecasts(page, first, second, date, home):
     choose(page, "#second", second)
     page.fill("#when", date)
     page.locator(f"input[name=venue][value='{home}'] + span").click()
-    loss, tie, win = hostile_league().predict(first, second, date, home=home).result
+    match = hostile_league().predict(first, second, date, home=home)
+    loss, tie, win = match.p_loss, match.p_tie, match.p_win
     np.testing.assert_allclose(shown_chances(page), [win, tie, loss], atol=2e-3)
     assert page.locator("#answer dt").all_inner_texts()[0] == f"{first} wins"
 
@@ -102,8 +105,8 @@ def test_forecasts_that_cannot_be(page):
 
 def test_every_day_is_as_python_says(page):
     posterior, rng = hostile_league(), np.random.default_rng(0)
-    names = page.evaluate("Jaxkick.scores.data.names")
-    span = page.evaluate("Jaxkick.scores.data.time")
+    names = page.evaluate("Jaxkick.numbers.data.names")
+    span = page.evaluate("Jaxkick.numbers.data.time")
     first = rng.integers(0, 6, 200)
     second = (first + rng.integers(1, 6, 200)) % 6
     home = rng.integers(-1, 2, 200)
@@ -111,7 +114,7 @@ def test_every_day_is_as_python_says(page):
     columns = zip(*(part.tolist() for part in (first, second, times, home)), strict=True)
     found = page.evaluate(
         "all => all.map(([first, second, time, home]) =>"
-        " Jaxkick.forecast({ first, second, time, home }).result)",
+        " Jaxkick.numbers.forecast({ first, second, time, home }).result)",
         [list(match) for match in columns],
     )
     expected = posterior.predict(
@@ -120,35 +123,104 @@ def test_every_day_is_as_python_says(page):
         times.astype("M8[ms]"),
         home=home,
     )
-    np.testing.assert_allclose(found, expected.result, atol=2e-3)
+    results = [expected.p_loss, expected.p_tie, expected.p_win]
+    np.testing.assert_allclose(found, np.stack(results, axis=-1), atol=2e-3)
 
 
-def test_formulas(page):
+def ask(page, spec, scores):
+    """What the page reads from a table of outcomes for normal scores."""
+    return page.evaluate(
+        """([spec, scores]) => {
+          const { describe, reader } = Jaxkick.numbers;
+          const table = reader(spec.table);
+          return scores.map(([mean, variance]) => describe(table, spec, { mean, variance }));
+        }""",
+        [spec, np.asarray(scores).tolist()],
+    )
+
+
+def test_tables_at_knots(page):
     for likelihood, mean, variance, truth in cases():
-        spec = describe_outcome(likelihood, False)
-        found = page.evaluate(
-            "all => Jaxkick.outcomes.describe(...all)", [spec, mean, variance, 0.9]
+        deviation = np.sqrt(variance)
+        spec = tabulate_outcomes(
+            likelihood, 0.9, Range((mean, mean + 0.5), (deviation, 1.2 * deviation))
         )
+        (found,) = ask(page, spec, [(mean, variance)])
         for name, value in truth.items():
             np.testing.assert_allclose(
-                found[name], value, rtol=1e-6, atol=1e-7, err_msg=f"{likelihood!r}: {name}"
+                found[name], value, rtol=1e-6, atol=1e-6, err_msg=f"{likelihood!r}: {name}"
             )
 
 
-def test_large_counts(page):
-    def ask(spec, *moments):
-        return page.evaluate("all => Jaxkick.outcomes.describe(...all)", [spec, *moments, 0.9])
+class Sharp(AbstractLikelihood):
+    """A likelihood of a user: -1, 0 and 1, with ties for scores near zero."""
 
-    count = ask({"kind": "poisson"}, 8.5, 0.0)
+    @property
+    def levels(self):
+        return (-1.0, 0.0, 1.0)
+
+    def log_prob(self, outcome, score):
+        scores = 8.0 * jnp.stack([-score - 0.3, 0.0 * score, score - 0.3])
+        chosen = jnp.stack([outcome == -1.0, outcome == 0.0, outcome == 1.0])
+        return jnp.sum(jnp.where(chosen, jax.nn.log_softmax(scores, axis=0), 0.0), axis=0)
+
+
+LIKELIHOODS = [
+    Sharp(),
+    jk.likelihoods.OrdinalProbit(margin=0.05),
+    jk.likelihoods.OrdinalProbit(cuts=[-1.0, 0.2, 0.9]),
+    jk.likelihoods.Gaussian(2.0),
+    jk.likelihoods.Skellam(0.3),
+]
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: type(each).__name__)
+def test_tables_between_knots(page, likelihood):
+    rng = np.random.default_rng(5)
+    mean, deviation = rng.uniform(-1.2, 1.2, 400), rng.uniform(0.05, 0.5, 400)
+    spec = tabulate_outcomes(likelihood, 0.9, Range((-1.2, 1.2), (0.05, 0.5)))
+    found = ask(page, spec, np.stack([mean, deviation**2], axis=-1))
+    truth = jk.Prediction(jnp.asarray(mean), jnp.asarray(deviation**2), likelihood)
+    if "win" in spec["columns"]:
+        results = np.stack([truth.p_loss, truth.p_tie, truth.p_win], axis=-1)
+        np.testing.assert_allclose([each["result"] for each in found], results, atol=1e-3)
+    if spec["levels"]:
+        chances = [each["chances"] for each in found]
+        np.testing.assert_allclose(chances, truth.probabilities, atol=1e-3)
+    if not likelihood.levels:
+        ends = np.array([[each[end] for end in ("lower", "upper")] for each in found])
+        quantile = jax.jit(lambda p: truth.outcome_quantile(p))
+        low, high = (
+            np.stack([quantile(p + shift) for p in (0.05, 0.95)], axis=-1)
+            for shift in (-2e-3, 2e-3)
+        )
+        assert np.all((low <= ends) & (ends <= high))
+        expected = np.array([each["expected"] for each in found])
+        width = high[:, 1] - low[:, 0]
+        assert np.max(np.abs(expected - truth.outcome_mean) / width) < 2e-3
+
+
+def test_large_counts(page):
     rate = np.exp(8.5)
+    spec = tabulate_outcomes(jk.likelihoods.Poisson(), 0.9, Range((8.5, 8.6), (0.0, 0.01)))
+    (count,) = ask(page, spec, [(8.5, 0.0)])
     ends = stats.poisson.ppf([0.05, 0.95], rate)
     np.testing.assert_allclose([count["lower"], count["upper"]], ends, atol=2)
-    difference = ask({"kind": "skellam", "base_rate": 8.5}, 0.004, 0.0)
+    skellam = jk.likelihoods.Skellam(8.5)
+    spec = tabulate_outcomes(skellam, 0.9, Range((-0.01, 0.01), (0.0, 0.01)))
+    (difference,) = ask(page, spec, [(0.004, 0.0)])
     rates = rate * np.exp(0.004), rate * np.exp(-0.004)
     below, tie = stats.skellam.cdf(-1, *rates), stats.skellam.pmf(0, *rates)
-    np.testing.assert_allclose(difference["result"], [below, tie, 1 - below - tie], atol=1e-4)
+    np.testing.assert_allclose(difference["result"], [below, tie, 1 - below - tie], atol=1e-3)
+    spec = tabulate_counts(jk.likelihoods.Poisson(), Range((5.0, 5.3), (0.0, 0.02)))
     sides = {"mean": 5.2, "variance": 1e-4}, {"mean": 5.1, "variance": 1e-4}
-    both = page.evaluate("all => Jaxkick.outcomes.describeCounts(...all)", [*sides, 5e-5])
+    both = page.evaluate(
+        """([spec, ...rest]) => {
+          const { describeCounts, reader } = Jaxkick.numbers;
+          return describeCounts(reader(spec.table), spec, ...rest);
+        }""",
+        [spec, *sides, 5e-5],
+    )
     scores = np.random.default_rng(0).multivariate_normal(
         [5.2, 5.1], [[1e-4, 5e-5], [5e-5, 1e-4]], 200
     )
@@ -162,13 +234,9 @@ def test_more_numbers_than_a_call_takes_arguments(page):
     assert page.evaluate(f"Jaxkick.numbers.extentOf({numbers})") == [0, 300000]
 
 
-def test_a_likelihood_without_formula():
-    class Flat(AbstractLikelihood):
-        def log_prob(self, outcome, score):
-            return 0.0 * outcome * score
-
-    assert describe_outcome(Flat(), False) == {"kind": "score"}
-    assert describe_outcome(jk.likelihoods.Gaussian(1.0), True) == {"kind": "score"}
+def test_only_counts_have_a_table_of_counts():
+    for likelihood in (jk.likelihoods.Gaussian(1.0), jk.likelihoods.Probit(), Sharp()):
+        assert tabulate_counts(likelihood, Range((0.0, 1.0), (0.1, 1.0)))["table"] is None
 
 
 COLUMNS = [
@@ -282,10 +350,12 @@ def test_dark_and_narrow(browser, report):
 def test_goals(browser, tmp_path):
     posterior = goals_league()
     visit = Visit(browser, write_report(tmp_path / "goals.html", posterior))
-    names = visit.page.evaluate("Jaxkick.scores.data.names")
+    names = visit.page.evaluate("Jaxkick.numbers.data.names")
     for first, second, time, home in [("ant", "bee", 3.7, 1), ("cat", "ant", 12.5, 0)]:
         match = {"first": names.index(first), "second": names.index(second), "time": time}
-        found = visit.page.evaluate("match => Jaxkick.forecast(match)", {**match, "home": home})
+        found = visit.page.evaluate(
+            "match => Jaxkick.numbers.forecast(match)", {**match, "home": home}
+        )
         expected = posterior.predict(first, second, time, home=home)
         goals = [expected.first.outcome_mean, expected.second.outcome_mean]
         np.testing.assert_allclose(found["goals"], goals, rtol=5e-3)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 import jaxkick as jk
-from jaxkick.likelihoods.base import AbstractLikelihood
+from jaxkick.likelihoods import AbstractLikelihood
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(100)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

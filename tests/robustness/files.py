@@ -1,4 +1,4 @@
-"""Files that are damaged, foreign or hostile, made of good ones by chance."""
+"""Damaged, foreign and hostile files, made from good ones at random."""
 
 import gzip
 import io
@@ -21,12 +21,12 @@ __all__ = ["good_files", "good_tables", "spoil", "spoil_bytes", "table_ends", "u
 HEADER = "jaxkick.json"
 NASTY = (
     None, True, "", "x", 0.0, -1.0, 1e308, [], {}, [[]], 7, -1, 2**70, "\x00", "os.system",
-    {"int": "1" * 5000}, {"int": "one"}, {"float": "nan"}, {"float": "inf"}, {"float": []},
-    {"tuple": []}, {"tuple": 5}, {"list": "text"}, {"dict": [[{"list": []}, 1.0]]},
+    "1" * 5000, {"float": "one"}, {"float": "nan"}, {"float": "inf"}, {"float": []},
+    [5, "text"], {"dict": "text"}, {"dict": [[[], 1.0]]}, {"dict": [[{"dict": []}, 1.0]]},
     {"dict": [["a"]]}, {"array": "array0", "device": True}, {"array": "array1"}, {"array": []},
     {"kind": "Positive", "fields": {"log_value": "text"}}, {"kind": [], "fields": {}},
-    {"kind": "Model", "fields": None}, {"kind": "Fixed", "fields": {"constant": {"int": "1"}}},
-    {"first": None}, {"decode": {}}, {"__class__": "str"},
+    {"kind": "Model", "fields": None}, {"kind": "Fixed", "fields": {"constant": 1}},
+    {"first": None}, {"decode": {}}, {"__class__": "str"}, {"array": "array0", "device": False},
 )  # fmt: skip
 ARRAYS = (
     np.array(np.nan), np.array(-1.0), np.zeros(0), np.full(3, np.inf), np.zeros((2, 0, 3)),
@@ -36,14 +36,14 @@ ARRAYS = (
 
 
 def good_files(folder: Path) -> dict[str, bytes]:
-    """A model, a posterior and a stream, as they are saved."""
+    """Saved files of a model, a posterior and a stream."""
     table = {
         "t": ["2001-01-01", "2001-02-01", "2001-02-01", "2001-07-01", "2002-01-01"],
         "a": ["ant", "bee", "cat", "ant", "bee"],
         "b": ["bee", "cat", "ant", "cat", "ant"],
     }
     data = jk.Dataset.from_frame(table, time="t", first="a", second="b", home=True)
-    kernel = {"default": kernels.Constant(0.1) + kernels.Wiener(0.3), "home": kernels.Constant(1.0)}
+    kernel = {"skill": kernels.Constant(0.1) + kernels.Wiener(0.3), "home": kernels.Constant(1.0)}
     model = jk.Model(kernel, likelihoods.OrdinalProbit(margin=jk.Fixed(0.4)), mean={"home": 0.1})
     things = {
         "model": model,
@@ -56,7 +56,7 @@ def good_files(folder: Path) -> dict[str, bytes]:
 
 
 def good_tables() -> dict[str, bytes]:
-    """A table as CSV in several ways, and as Parquet."""
+    """A table as CSV in several dialects, and as Parquet."""
     rows = [("date", "home", "away", "goals"), ("2001-01-01", "Köln, 1. FC", 'SV "Blau"', "3:1")]
     rows += [("2001-02-03", "Zürich", "Łódź", "0:0"), ("2001-02-05", "Łódź", "Zürich", "")]
     quoted = "\r\n".join(",".join(_quoted(cell) for cell in row) for row in rows)
@@ -75,7 +75,7 @@ def good_tables() -> dict[str, bytes]:
 
 
 def table_ends(path: Path) -> Iterator[str]:
-    """What is wrong with how the command reads a table."""
+    """Problems with the way in which the command line reads a table."""
     try:
         table = read_table(path)
     except ValueError as error:
@@ -94,7 +94,7 @@ def _quoted(cell: str) -> str:
 
 
 def spoil(good: bytes, rng: np.random.Generator) -> bytes:
-    """A file with some of it changed: its bytes, its description or its arrays."""
+    """A file with changes in its bytes, its header or its arrays."""
     way = rng.integers(0, 6)
     if way == 0:
         return good[: rng.integers(0, len(good))]
@@ -104,7 +104,7 @@ def spoil(good: bytes, rng: np.random.Generator) -> bytes:
 
 
 def unpleasant_ends(path: Path) -> Iterator[str]:
-    """What is wrong with how `load` ends, if it is neither an object nor an error in words."""
+    """Problems if `load` gives neither an object nor an error with a message."""
     try:
         thing = jk.load(path)
     except ValueError as error:
@@ -119,7 +119,7 @@ def unpleasant_ends(path: Path) -> Iterator[str]:
 
 
 def spoil_bytes(good: bytes, rng: np.random.Generator) -> bytes:
-    """Bytes with some of them changed, or a stretch left out."""
+    """Bytes with some of them changed, or some removed."""
     spoilt = bytearray(good)
     for place in rng.integers(0, len(good), rng.integers(1, 20)):
         spoilt[place] = rng.integers(0, 256)
@@ -128,7 +128,7 @@ def spoil_bytes(good: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _with_other_parts(good: bytes, rng: np.random.Generator, in_arrays: bool) -> bytes:
-    """A sound zip file, so that what is inside is looked at."""
+    """A valid zip file with changed content."""
     with zipfile.ZipFile(io.BytesIO(good)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(parts.pop(HEADER))
@@ -150,7 +150,7 @@ def _with_other_parts(good: bytes, rng: np.random.Generator, in_arrays: bool) ->
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    """All places of a tree of lists and mappings."""
+    """All places in a tree of lists and mappings."""
     keys = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
     for key in keys:
         yield node, key

@@ -13,7 +13,7 @@ import numpy as np
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
 from jaxkick.evaluation import Refit
-from jaxkick.inference.method import AbstractMethod
+from jaxkick.inference.methods import AbstractMethod
 
 __all__ = ["KINDS", "SETTINGS", "League", "Setting", "Verdict", "examine", "make_fit"]
 
@@ -99,9 +99,9 @@ def examine(league: League, setting: Setting, compared: bool = True) -> Verdict:
     """
     (model, data), made = make_fit(league, setting), []
 
-    def fit(data: jk.Dataset, active: np.ndarray = ALL, start: jk.Posterior | None = None):
-        start = Refit(model).begin(data).sites if start is None else start
-        made.append(jk.infer(model, data, setting.method, active=active, start=start, throw=False))
+    def fit(data: jk.Dataset, mask: np.ndarray = ALL, start: jk.Posterior | None = None):
+        start = Refit(model).init(data) if start is None else start
+        made.append(jk.infer(model, data, setting.method, mask=mask, start=start, throw=False))
         return made[-1]
 
     posterior = fit(data)
@@ -154,7 +154,8 @@ def _apart(what: str, one: jk.Posterior, other: jk.Posterior, sign: float = 1.0)
 
 
 def _weighted(data: jk.Dataset, kept: np.ndarray) -> jk.Dataset:
-    return eqx.tree_at(lambda data: data.weight, data, data.weight * kept.astype(data.weight.dtype))
+    kept = np.pad(kept, (0, len(data.weight) - len(kept))).astype(data.weight.dtype)
+    return eqx.tree_at(lambda data: data.weight, data, data.weight * kept)
 
 
 def _make_model(league: League, setting: Setting) -> jk.Model:

@@ -1,4 +1,4 @@
-"""Files: what is damaged, foreign or hostile is refused in words, and none is half overwritten."""
+"""Damaged, foreign and hostile files are refused with a message; writes are atomic."""
 
 import io
 import subprocess
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxkick as jk
-from jaxkick.storage.archive import read_archive
+from jaxkick.io import read_archive
 from tests.robustness.files import (
     good_files,
     good_tables,
@@ -22,12 +22,11 @@ from tests.robustness.files import (
 
 ROOT = Path(__file__).parents[2]
 
-# Children that write without a pause are killed at moments of chance; prints how many were
-# killed while a draft was there.
+# Kills children at random moments while they write, and prints how many left a temporary file.
 KILLER = """
 import os, pathlib, random, signal, sys, time, warnings
 import numpy as np
-from jaxkick.storage.archive import read_archive, write_archive
+from jaxkick.io import read_archive, write_archive
 
 path = pathlib.Path(sys.argv[1])
 warnings.simplefilter("ignore")
@@ -58,7 +57,7 @@ def good(tmp_path_factory):
     return good_files(tmp_path_factory.mktemp("good"))
 
 
-def test_spoilt_files_are_refused_in_words(good, tmp_path):
+def test_spoilt_files_are_refused_with_a_message(good, tmp_path):
     rng = np.random.default_rng(0)
     refused = 0
     for _ in range(60):
@@ -73,7 +72,7 @@ def test_spoilt_files_are_refused_in_words(good, tmp_path):
 
 
 @pytest.mark.parametrize("kind", good_tables())
-def test_spoilt_tables_are_read_or_refused_in_words(kind, tmp_path):
+def test_spoilt_tables_are_read_or_refused_with_a_message(kind, tmp_path):
     rng, good, path = np.random.default_rng(0), good_tables()[kind], tmp_path / "table"
     path.write_bytes(good)
     assert not list(table_ends(path))
@@ -82,7 +81,7 @@ def test_spoilt_tables_are_read_or_refused_in_words(kind, tmp_path):
         assert not list(table_ends(path))
 
 
-def test_a_process_killed_while_it_writes_leaves_a_whole_file(tmp_path):
+def test_killing_a_process_during_a_write_leaves_a_complete_file(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", KILLER, str(tmp_path / "file")],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -113,46 +112,46 @@ HOSTILE = {
     ),
     "absurd shape": (
         zipped(HEADER, ("a.npy", npy("{'descr':'<f8','fortran_order':False,'shape':(10**18,)}"))),
-        "'a.npy' of .* is not an array",
+        "'a.npy' is not an? (numeric )?array",
     ),
     "huge shape": (
         zipped(HEADER, ("a.npy", npy("{'descr':'<f8','fortran_order':False,'shape':(9**9,9**9)}"))),
-        "'a.npy' of .* is not an array",
+        "'a.npy' is not an? (numeric )?array",
     ),
     "shape below zero": (
         zipped(
             HEADER,
             ("a.npy", npy("{'descr':'<f8','fortran_order':False,'shape':(-1,-1)}", bytes(8))),
         ),
-        "not an array of numbers of the size it claims",
+        "is not a numeric array of the size it claims",
     ),
     "code": (
         zipped(HEADER, ("a.npy", npy("__import__('os').abort()"))),
-        "'a.npy' of .* is not an array",
+        "'a.npy' is not an? (numeric )?array",
     ),
     "objects": (
         zipped(HEADER, ("a.npy", npy("{'descr':'|O','fortran_order':False,'shape':()}", bytes(8)))),
-        "not an array of numbers",
+        "not a numeric array",
     ),
     "other byte order": (
         zipped(
             HEADER, ("a.npy", npy("{'descr':'>f8','fortran_order':False,'shape':()}", bytes(8)))
         ),
-        "not an array of numbers",
+        "not a numeric array",
     ),
     "deep": (
         zipped(("jaxkick.json", "[" * 100_000)),
-        "has a description that is not JSON",
+        "its header is not JSON",
     ),
     "long number": (
         zipped(("jaxkick.json", '{"format": "jaxkick", "version": ' + "1" * 9999 + "}")),
-        "has a description that is not JSON",
+        "its header is not JSON",
     ),
     "a name that is no text": (
         zipped(HEADER, ("é.npy", b"")).replace("é".encode(), b"\xe9\xe9"),
         "it is damaged",
     ),
-    "nothing inside": (zipped(HEADER), "holds no model, posterior or stream"),
+    "nothing inside": (zipped(HEADER), "there is no model, posterior or stream in it"),
     "a pickle": (b"\x80\x04cos\nsystem\n(S'false'\ntR.", "it is damaged"),
 }
 
@@ -166,8 +165,8 @@ def test_hostile_files_are_refused(content, message, tmp_path):
     assert str(path) in str(caught.value)
 
 
-def test_parts_that_lie_over_each_other_are_refused(tmp_path):
-    """A hundred entries of the directory that point to one array."""
+def test_overlapping_parts_are_refused(tmp_path):
+    """The directory has a hundred entries for one array."""
     path = tmp_path / "file"
     array = npy("{'descr':'<f8','fortran_order':False,'shape':(1000,)}", bytes(8000))
     with zipfile.ZipFile(path, "w") as archive:
@@ -183,9 +182,11 @@ def test_parts_that_lie_over_each_other_are_refused(tmp_path):
         read_archive(path)
 
 
-def test_a_model_that_does_not_compute_names_its_part(tmp_path):
+def test_invalid_parameters_are_named(tmp_path):
     path = tmp_path / "model"
     kernel = jk.kernels.Matern12(jk.Fixed([1.0, 2.0]), 1.0)
     jk.save(path, jk.Model({"team": kernel}, jk.likelihoods.Probit()))
-    with pytest.raises(ValueError, match="a kernel of the group 'team' with parameters of wrong"):
+    with pytest.raises(
+        ValueError, match="the kernel of the group 'team' has parameters of wrong shapes"
+    ):
         jk.load(path)

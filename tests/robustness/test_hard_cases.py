@@ -24,7 +24,7 @@ def one_match(outcome, likelihood, kernel=CONSTANT, method=None, dtype="float64"
     tol = 1e-8 if dtype == "float64" else 1e-3
     posterior = jk.infer(jk.Model(kernel, likelihood), data, method, tol=tol)
     scores = posterior.scores("a")
-    return float(scores.means[0]), float(scores.variances[0]), posterior
+    return float(scores.mean[0]), float(scores.variance[0]), posterior
 
 
 def test_two_against_two_once_each_way_and_once_more():
@@ -135,7 +135,7 @@ def test_thousands_of_matches_at_one_instant():
     won = strength[first] - strength[second] + rng.normal(size=4000) > 0
     data = jk.Dataset.from_pairs(np.full(4000, 7.0), first, second, won, dtype="float32")
     posterior = jk.infer(jk.Model(CONSTANT, likelihoods.Probit()), data)
-    found = posterior.combination(list(range(30)), 7.0)
+    found = posterior.linear_combination(list(range(30)), 7.0)
     off = (np.asarray(found.mean) - strength) / np.sqrt(np.asarray(found.variance))
     # The level of all scores together is the prior's alone.
     off -= off.mean()

@@ -17,13 +17,13 @@ def test_progress_ends_its_line_and_updates_drop_what_the_likelihood_lacks(capsy
     assert lines.startswith("\rinference: step 1,")
     assert lines.count("\n") == 1
     assert lines.endswith("\n")
-    with pytest.raises(ValueError, match="`outcome='y'` is outside the domain of Probit in row 0"):
+    with pytest.raises(ValueError, match=r"^Row 0: outcome 0 is not valid for Probit"):
         posterior.update(MORE)
-    with pytest.warns(UserWarning, match="Dropped 1 of 2 rows: 1 because `outcome='y'` is outside"):
+    with pytest.warns(UserWarning, match="Dropped 1 of 2 rows: 1 because outcome 0 is not valid"):
         updated = posterior.update(MORE, on_invalid="drop")
     assert updated.data.num_observations == 4
     stream = jk.Stream.start(MODEL, posterior.data)
-    with pytest.raises(ValueError, match="`outcome='y'` is outside the domain of Probit in row 0"):
+    with pytest.raises(ValueError, match=r"^Row 0: outcome 0 is not valid for Probit"):
         stream.observe(MORE)
 
 

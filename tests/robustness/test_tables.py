@@ -46,65 +46,81 @@ def mapping(**columns):
 
 GAP = ["a", None, "c", "a"]
 DATES = [datetime.date.fromisoformat(day) for day in DAYS]
-TIME, NAME = "`time='t'` is missing or infinite", "`first='a'` has a missing name"
-OUTCOME = "`outcome='y'` is missing or infinite"
-FOUR = "rows 0, 1, 2 and 3"
+TIME = r"`time` \(column 't'\) is missing or infinite"
+NAME = r"`first` \(column 'a'\) has a missing name"
+OUTCOME = r"`outcome` \(column 'y'\) is missing or infinite"
+FOUR = r" \(4 rows affected\)"
 
 REFUSED = {
-    "pandas NaT": (pandas(t=pd.to_datetime(pd.Series([None, *DAYS[1:]]))), f"{TIME} in row 0"),
-    "pandas None": (pandas(a=GAP), f"{NAME} in row 1"),
-    "pandas category": (pandas(a=pd.Categorical(GAP)), f"{NAME} in row 1"),
-    "pandas string": (pandas(a=pd.array(GAP, "string")), f"{NAME} in row 1"),
+    "pandas NaT": (pandas(t=pd.to_datetime(pd.Series([None, *DAYS[1:]]))), f"^Row 0: {TIME}"),
+    "pandas None": (pandas(a=GAP), f"^Row 1: {NAME}"),
+    "pandas category": (pandas(a=pd.Categorical(GAP)), f"^Row 1: {NAME}"),
+    "pandas string": (pandas(a=pd.array(GAP, "string")), f"^Row 1: {NAME}"),
     "pandas arrow": (
         pandas(a=GAP).convert_dtypes(dtype_backend="pyarrow"),
-        f"{NAME} in row 1",
+        f"^Row 1: {NAME}",
     ),
-    "pandas objects": (pandas(y=[1, "-1", 1, 1]), "holds '-1' in row 1, but must hold one number"),
-    "pandas empty times": (pandas(t=[None] * 4), f"{TIME} in {FOUR}"),
-    "pandas empty names": (pandas(a=[None] * 4), f"{NAME} in {FOUR}"),
-    "pandas empty outcomes": (pandas(y=[np.nan] * 4), f"{OUTCOME} in {FOUR}"),
-    "pandas no rows": (pandas().iloc[:0], "the table is empty"),
+    "pandas objects": (pandas(y=[1, "-1", 1, 1]), "^Row 1: .* is '-1', but must be a number"),
+    "pandas empty times": (pandas(t=[None] * 4), f"^Row 0: {TIME}{FOUR}"),
+    "pandas empty names": (pandas(a=[None] * 4), f"^Row 0: {NAME}{FOUR}"),
+    "pandas empty outcomes": (pandas(y=[np.nan] * 4), f"^Row 0: {OUTCOME}{FOUR}"),
+    "pandas no rows": (pandas().iloc[:0], "The table is empty"),
     "pandas columns twice": (
         pandas().set_axis(["t", "a", "b", "y", "a"], axis=1),
-        "`frame` has columns of one name .*'a' 2 times.*; rename them",
+        "`frame` has several columns of one name .*'a' 2 times.*. Rename them",
     ),
     "pandas mixed dates": (
         pandas(t=["2001-01-01", "02/01/2001", *DAYS[2:]]),
-        "is '02/01/2001' in row 1, which is no date",
+        "^Row 1: .* is '02/01/2001', which is not a date",
     ),
     "pandas dates and numbers": (
         pandas(t=["2001-01-01", 2001.5, *DAYS[2:]]),
-        "is 2001.5 in row 1, which is a number among dates",
+        "^Row 1: .* is 2001.5, which is a number among dates",
     ),
-    "pandas booleans as times": (pandas(t=[True, False, True, True]), "is True in row 0, which is"),
-    "pandas durations": (pandas(t=pd.to_timedelta([1, 2, 3, 4], "D")), "in row 0, which is no dat"),
-    "polars null": (polars(a=GAP), f"{NAME} in row 1"),
-    "polars null times": (polars(t=[*DATES[:3], None]), f"{TIME} in row 3"),
-    "polars null outcomes": (polars(y=[1, None, 1, None]), f"{OUTCOME} in rows 1 and 3"),
-    "polars nothing": (polars(y=[None] * 4), f"{OUTCOME} in {FOUR}"),
-    "polars lazy": (polars().lazy(), "collect a lazy one first"),
-    "arrow null": (arrow(a=GAP), f"{NAME} in row 1"),
-    "arrow null outcomes": (arrow(y=[1, None, 1, 1]), f"{OUTCOME} in row 1"),
-    "arrow dictionary": (arrow(a=pa.array(GAP).dictionary_encode()), f"{NAME} in row 1"),
-    "arrow null type": (arrow(t=pa.nulls(4)), f"{TIME} in {FOUR}"),
+    "pandas booleans as times": (
+        pandas(t=[True, False, True, True]),
+        "^Row 0: .* is True, which is",
+    ),
+    "pandas durations": (
+        pandas(t=pd.to_timedelta([1, 2, 3, 4], "D")),
+        "^Row 0: .* is not a date",
+    ),
+    "polars null": (polars(a=GAP), f"^Row 1: {NAME}"),
+    "polars null times": (polars(t=[*DATES[:3], None]), f"^Row 3: {TIME}"),
+    "polars null outcomes": (
+        polars(y=[1, None, 1, None]),
+        rf"^Row 1: {OUTCOME} \(2 rows",
+    ),
+    "polars nothing": (polars(y=[None] * 4), f"^Row 0: {OUTCOME}{FOUR}"),
+    "polars lazy": (polars().lazy(), "Collect a lazy table first"),
+    "arrow null": (arrow(a=GAP), f"^Row 1: {NAME}"),
+    "arrow null outcomes": (arrow(y=[1, None, 1, 1]), f"^Row 1: {OUTCOME}"),
+    "arrow dictionary": (arrow(a=pa.array(GAP).dictionary_encode()), f"^Row 1: {NAME}"),
+    "arrow null type": (arrow(t=pa.nulls(4)), f"^Row 0: {TIME}{FOUR}"),
     "arrow columns twice": (
         pa.table(list(map(pa.array, TABLE.values())), names=["t", "a", "b", "y", "a"]),
-        "`frame` has columns of one name",
+        "`frame` has several columns of one name",
     ),
     "masked outcomes": (
         mapping(y=np.ma.array([1, -1, 1, 1], mask=[0, 0, 1, 0])),
-        f"{OUTCOME} in row 2",
+        f"^Row 2: {OUTCOME}",
     ),
     "masked times": (
         mapping(t=np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])),
-        f"{TIME} in row 1",
+        f"^Row 1: {TIME}",
     ),
-    "a set": (mapping(y={1, 2, 3, 4}), "`outcome` is {1, 2, 3, 4}, but must hold one value for"),
-    "huge integers": (mapping(y=[1, 10**400, 1, 1]), "`outcome='y'` holds an integer of .* row 1"),
-    "huge times": (mapping(t=[1, 2, 10**400, 1]), "`time='t'` holds an integer of .* in row 2"),
-    "lengths": (mapping(y=[1, 2]), "`outcome='y'` has 2 values for 4 observations"),
-    "a text": (mapping(a="abca"), "`first` is 'abca', but must hold one value for each"),
-    "no table": ("matches.csv", "`frame` is a str, but must be a table"),
+    "a set": (
+        mapping(y={1, 2, 3, 4}),
+        r"\(column 'y'\) is {1, 2, 3, 4}, but must hold one value for",
+    ),
+    "huge integers": (mapping(y=[1, 10**400, 1, 1]), "^Row 1: `outcome` .* is an integer of"),
+    "huge times": (mapping(t=[1, 2, 10**400, 1]), "^Row 2: `time` .* is an integer of"),
+    "lengths": (mapping(y=[1, 2]), r"`outcome` \(column 'y'\) has 2 values for 4 observations"),
+    "a text": (
+        mapping(a="abca"),
+        r"`first` \(column 'a'\) is 'abca', but must hold one value",
+    ),
+    "no table": ("matches.csv", "`frame` is a str, but must be a pandas"),
 }
 
 
@@ -150,5 +166,5 @@ def test_a_feature_beyond_the_names_is_dropped_with_its_row():
     ):
         data = jk.Dataset.from_arrays(*arguments, names=["a", "b"], on_invalid="drop")
     np.testing.assert_array_equal(data.index.rows, [0, 2])
-    with pytest.raises(ValueError, match="`features` is not between -1 and 1 in rows 1 and 3"):
+    with pytest.raises(ValueError, match=r"^Row 1: `features` is not between -1 and 1 \(2 rows"):
         jk.Dataset.from_arrays(*arguments, names=["a", "b"])

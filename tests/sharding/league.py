@@ -11,19 +11,18 @@ NAMES = [f"team {k}" for k in range(9)]
 def league(
     row_length: int | None = None,
     dtype: str = "float64",
-    rows: slice = slice(None),
 ) -> jk.Dataset:
-    """Some rows of an odd number of matches of nine teams, with a home advantage and weights."""
+    """An odd number of matches of nine teams, with a home advantage and weights."""
     rng = np.random.default_rng(4)
     count = 101
     first, gap = rng.integers(0, 9, count), rng.integers(1, 9, count)
     return jk.Dataset.from_pairs(
-        np.sort(rng.uniform(0.0, 8.0, count))[rows],
-        [NAMES[k] for k in first[rows]],
-        [NAMES[k] for k in ((first + gap) % 9)[rows]],
-        rng.choice([-1.0, 1.0], count)[rows],
-        weight=rng.uniform(0.5, 2.0, count)[rows],
-        covariates={"home": rng.choice([0.0, 1.0], count)[rows]},
+        np.sort(rng.uniform(0.0, 8.0, count)),
+        [NAMES[k] for k in first],
+        [NAMES[k] for k in ((first + gap) % 9)],
+        rng.choice([-1.0, 1.0], count),
+        weight=rng.uniform(0.5, 2.0, count),
+        covariates={"home": rng.choice([0.0, 1.0], count)},
         groups={"home": "advantage"},
         row_length=row_length,
         dtype=dtype,
@@ -32,6 +31,5 @@ def league(
 
 def model() -> jk.Model:
     """Two groups with different dynamics, and a prior mean."""
-    teams = kernels.Constant(0.5) + kernels.Matern32(0.4, 2.0)
-    kernel = {"default": teams, "advantage": kernels.Wiener(0.1, origin=0.0)}
+    kernel = {"skill": kernels.Matern32(0.9, 2.0), "advantage": kernels.Wiener(0.1, origin=0.0)}
     return jk.Model(kernel, likelihoods.Probit(), mean={"advantage": 0.3})

@@ -8,9 +8,9 @@ import pytest
 import jaxkick as jk
 from tests.sharding.league import league, model
 
-# Rows that begin inside features, few or so many that they stand in groups, and rows that hold
-# whole ones.
-LAYOUTS = {"linked": 12, "groups": 2, "packed": 40}
+# Rows that begin inside features, few of them or so many that they form groups, and rows that
+# hold whole features; with the shape of the mesh.
+LAYOUTS = {"linked": (12, (3,)), "groups": (2, (3, 1)), "packed": (40, (3,))}
 
 
 def mesh(*shape: int) -> jax.sharding.Mesh:
@@ -22,11 +22,11 @@ def close(found, expected, tolerance=1e-9):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("row_length", LAYOUTS.values(), ids=LAYOUTS)
+@pytest.mark.parametrize(("row_length", "shape"), LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("method", [jk.ExpectationPropagation(), jk.ReverseKL()], ids=["ep", "kl"])
-def test_inference_on_three_devices(method, row_length):
+def test_inference_and_prediction_on_three_devices(method, row_length, shape):
     data = league(row_length)
-    shared = data.shard(mesh(3))
+    shared = data.shard(mesh(*shape))
     alone = jk.infer(model(), data, method, tol=1e-8)
     found = jk.infer(model(), shared, method, tol=1e-8)
     close(found.log_marginal_likelihood, alone.log_marginal_likelihood)
@@ -34,35 +34,36 @@ def test_inference_on_three_devices(method, row_length):
     close(found.observations.variance, alone.observations.variance, 1e-7)
     for name in ("team 3", "home"):
         ours, theirs = found.scores(name), alone.scores(name)
-        close(ours.means, theirs.means, 1e-7)
-        close(ours.variances, theirs.variances, 1e-7)
+        close(ours.mean, theirs.mean, 1e-7)
+        close(ours.variance, theirs.variance, 1e-7)
+    sides = ["team 1", "team 2"], ["team 3", "nobody"]
+    ours, theirs = (each.predict(*sides, 9.0, {"home": 1.0}) for each in (found, alone))
+    close(ours.mean, theirs.mean, 1e-7)
+    close(ours.variance, theirs.variance, 1e-7)
     for chain, site in zip(shared.chains, found.sites, strict=True):
         steps, rows = chain.gap.shape
         assert rows % 3 == 0
         assert {s.data.shape for s in site.precision.addressable_shards} == {(steps, rows // 3)}
 
 
-@pytest.mark.parametrize("row_length", [12, 2], ids=["linked", "groups"])
-def test_prediction_and_gradient_on_several_devices(row_length):
-    data = league(row_length)
-    shared = data.shard(mesh(3, 1))
-    ask = {"first": NAMES_A, "second": NAMES_B, "time": 9.0, "covariates": {"home": 1.0}}
-    expected = jk.infer(model(), data, tol=1e-8).predict(**ask)
-    found = jk.infer(model(), shared, tol=1e-8).predict(**ask)
-    close(found.mean, expected.mean, 1e-7)
-    close(found.variance, expected.variance, 1e-7)
+@eqx.filter_jit
+@eqx.filter_grad
+def slope(model, data):
+    return jk.log_marginal_likelihood(model, data, tol=1e-8)
 
-    @eqx.filter_jit
-    @eqx.filter_grad
-    def slope(model, data):
-        return jk.log_marginal_likelihood(model, data, tol=1e-8)
 
-    expected, found = (jax.tree.leaves(slope(model(), each)) for each in (data, shared))
-    for ours, theirs in zip(found, expected, strict=True):
+@pytest.fixture(scope="module")
+def slope_alone():
+    """The gradient on one device, which the length of rows does not change."""
+    return jax.tree.leaves(slope(model(), league(40)))
+
+
+@pytest.mark.parametrize("layout", ["linked", "groups"])
+def test_gradient_on_three_devices(layout, slope_alone):
+    row_length, shape = LAYOUTS[layout]
+    found = jax.tree.leaves(slope(model(), league(row_length).shard(mesh(*shape))))
+    for ours, theirs in zip(found, slope_alone, strict=True):
         close(ours, theirs, 1e-6)
-
-
-NAMES_A, NAMES_B = ["team 1", "team 2"], ["team 3", "nobody"]
 
 
 def test_observations_that_divide_evenly_are_shared_out():

@@ -1,4 +1,4 @@
-"""Kernels by kickscore's names and arguments; items with equal ones are fitted as one group."""
+"""Kernels with kickscore's names and arguments. Items with equal kernels form one group."""
 
 from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, ClassVar
@@ -14,27 +14,27 @@ __all__ += ["PeriodicExponential", "PiecewiseConstant", "Wiener"]
 
 
 class Kernel:
-    """A kernel of jaxkick under another name, with its arguments in the same order."""
+    """A kernel of jaxkick under kickscore's name, with its arguments in the same order."""
 
     native: ClassVar[Any]
 
     def to_jaxkick(self) -> jk.kernels.AbstractKernel:
-        """The same kernel in jaxkick's terms."""
+        """Return the same kernel of jaxkick."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        # A variance of zero cannot be learnt, but may be given.
+        # A variance of zero is allowed, but cannot be learned.
         zero = {name: jk.Fixed(0.0) for name in values if name[:3] == "var" and not values[name]}
         return self.native(*(values | zero).values())
 
     def k_mat(self, ts1: np.ndarray, ts2: np.ndarray | None = None) -> np.ndarray:
-        """The covariance matrix of the scores at two arrays of times."""
+        """Compute the covariance matrix of the scores at two arrays of times."""
         return self._covariance(np.reshape(ts1, (-1, 1)), ts1 if ts2 is None else ts2)
 
     def k_diag(self, ts: np.ndarray) -> np.ndarray:
-        """The variances of the scores at an array of times."""
+        """Compute the variances of the scores at an array of times."""
         return self._covariance(ts, ts)
 
     def simulate(self, ts: np.ndarray) -> np.ndarray:
-        """A draw from the prior at sorted times, seeded by NumPy's global random state."""
+        """Draw from the prior at sorted times, seeded by NumPy's global random state."""
         with jax.enable_x64(True):
             key = jax.random.key(np.random.randint(2**31))  # noqa: NPY002
             return np.array(jk.kernels.sample_prior(self.to_jaxkick(), np.sort(ts), key))
@@ -61,7 +61,7 @@ class Add(Kernel):
 
 
 def _renamed(name: str, native: Any, *arguments: Any) -> Any:
-    """A kernel of jaxkick's under kickscore's name and with its arguments, in the same order."""
+    """Make a class with kickscore's names from a kernel of jaxkick."""
     space = {"native": staticmethod(native), "__module__": __name__, "__doc__": native.__doc__}
     return make_dataclass(name, arguments, bases=(Kernel,), namespace=space, frozen=True)
 
@@ -76,7 +76,7 @@ Wiener = _renamed("Wiener", jk.kernels.Wiener, "var", "t0", ("var_t0", float, 0.
 
 @dataclass(frozen=True)
 class PiecewiseConstant(Kernel):
-    """A score that is drawn afresh after each bound; a bound ends the piece before it."""
+    """A score that is drawn anew after each bound; a bound belongs to the piece before it."""
 
     var: float
     bounds: tuple[float, ...]
@@ -85,11 +85,13 @@ class PiecewiseConstant(Kernel):
         object.__setattr__(self, "bounds", tuple(np.sort(self.bounds).tolist()))
 
     def native(self, var, bounds):
-        # There a boundary begins a piece, so that it has to stand a little later.
+        # In jaxkick a boundary belongs to the piece after it, so it is moved a little later.
         after = [bound + 1e-10 * max(1.0, abs(bound)) for bound in bounds]
         return jk.kernels.PiecewiseConstant(var, after)
 
 
 def PeriodicExponential(var: float, lscale: float, period: float) -> Kernel:
-    """An experiment of kickscore's that has no state space, there or here."""
-    raise NotImplementedError("PeriodicExponential has no state; see `jaxkick.kernels.Periodic`.")
+    """Raise an error: this kernel of kickscore has no state-space form, there or here."""
+    raise NotImplementedError(
+        "PeriodicExponential has no state-space form; use `jaxkick.kernels.Periodic`."
+    )

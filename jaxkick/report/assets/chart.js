@@ -1,8 +1,7 @@
-// Curves of scores with their intervals.
+// Skill curves with their intervals.
 Jaxkick.chart = (() => {
   const { bounds, element, interval, level, onScale, rating, withClock } = Jaxkick.format;
-  const { competitor, data, span } = Jaxkick.scores;
-  const { extentOf } = Jaxkick.numbers;
+  const { competitor, data, extentOf, span } = Jaxkick.numbers;
   const { colour, onChange } = Jaxkick.theme;
   const COLOURS = 6;
   const DASHES = ["solid", "7px 3px", "2px 2px", "9px 3px 2px 3px"];
@@ -23,7 +22,7 @@ Jaxkick.chart = (() => {
     dash: DASHES[slot % DASHES.length],
   });
 
-  // Who has stopped playing has a curve that stops.
+  // The curve of a competitor who is no longer active ends with the last match.
   function ownSpan(number) {
     const last = data.board.last[number];
     return [data.board.first[number], last >= data.time.recent ? data.time.end : last];
@@ -44,7 +43,7 @@ Jaxkick.chart = (() => {
     return [begin, ...inner, end].map((time) => ({ time, ...competitor(number, time) }));
   }
 
-  // Plotly reads some markup in texts: names must not have any.
+  // Plotly interprets some markup in texts, so names are escaped.
   const escaped = (text) =>
     text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
@@ -78,7 +77,7 @@ Jaxkick.chart = (() => {
     return { band, line };
   }
 
-  // Labels at the ends of lines, moved apart where they would cover each other.
+  // Labels at the ends of lines, moved apart where they would overlap.
   function labels(height) {
     const ends = chosen
       .map((item) => ({ item, last: pointsOf(item.number).at(-1) }))
@@ -151,7 +150,7 @@ Jaxkick.chart = (() => {
     const settings = { displayModeBar: false, responsive: true, showTips: false };
     Plotly.react(plot, traces.filter(Boolean), layout(), settings);
     const names = chosen.map(({ number }) => data.names[number]).join(", ");
-    plot.setAttribute("aria-label", `Scores over time of ${names || "nobody yet"}`);
+    plot.setAttribute("aria-label", `Scores over time of ${names || "no competitors"}`);
   }
 
   function chip(item) {
@@ -212,7 +211,7 @@ Jaxkick.chart = (() => {
   const asTime = (x) =>
     typeof x === "string" ? Date.parse(`${x.replace(" ", "T").replace(/Z?$/, "Z")}`) : x;
 
-  // Once the plotting library is there.
+  // Called once the plotting library is loaded.
   function start() {
     ready = true;
     draw();

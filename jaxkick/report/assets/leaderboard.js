@@ -1,8 +1,7 @@
-// Who is best, and how sure that is.
+// The leaderboard: ratings, intervals, ranks and peaks.
 Jaxkick.leaderboard = (() => {
   const { bounds, element, interval, onScale, percent, rating, time } = Jaxkick.format;
-  const { data, peak, span } = Jaxkick.scores;
-  const { extentOf } = Jaxkick.numbers;
+  const { data, extentOf, peak, span } = Jaxkick.numbers;
   const { board } = data;
   const chart = Jaxkick.chart;
 
@@ -21,7 +20,7 @@ Jaxkick.leaderboard = (() => {
 
   let extent = [0, 1];
 
-  // The interval as a line with a dot, on the scale of all rows.
+  // The interval as a line with a dot; all rows share one scale.
   function bar({ mean, variance }) {
     const [low, high] = bounds(mean, variance);
     const place = (value) => `${(100 * (value - extent[0])) / (extent[1] - extent[0])}%`;
@@ -63,7 +62,7 @@ Jaxkick.leaderboard = (() => {
     },
     {
       label: `${share} % interval`,
-      hint: "Where the true rating is with this probability; sorts by the lower end",
+      hint: "Contains the true rating with this probability; sorts by the lower end",
       value: (r) => bounds(r.mean, r.variance)[0],
       cell: bar,
       falls: true,
@@ -71,7 +70,7 @@ Jaxkick.leaderboard = (() => {
     },
     {
       label: "Ranks",
-      hint: `The ranks that are possible with a probability of ${share} %`,
+      hint: `Contains the true rank with a probability of ${share} %`,
       value: (r) => r.rankLower + r.rankUpper / 1e6,
       cell: (r) => `${r.rankLower}–${r.rankUpper}`,
       number: true,
@@ -88,7 +87,7 @@ Jaxkick.leaderboard = (() => {
     },
     {
       label: "Peak",
-      hint: "The highest rating ever, and when it was",
+      hint: "The highest rating so far, with its year",
       value: (r) => r.peak.mean,
       cell: (r) =>
         element(
@@ -122,7 +121,7 @@ Jaxkick.leaderboard = (() => {
   function start() {
     const table = Jaxkick.table(document.getElementById("board"), columns, {
       caption: "Leaderboard",
-      empty: "Nobody has such a name.",
+      empty: "No competitor matches this text.",
     });
     const all = rowsOf(board.all);
     const active = board.active ? rowsOf(board.active) : null;
@@ -130,9 +129,9 @@ Jaxkick.leaderboard = (() => {
     const onlyActive = document.getElementById("only-active");
     document.getElementById("active-label").hidden = !active;
     onlyActive.checked = Boolean(active);
-    const moment = document.getElementById("board-time");
-    moment.textContent = time(data.time.last);
-    moment.parentElement.hidden = span === 0;
+    const asOf = document.getElementById("board-time");
+    asOf.textContent = time(data.time.last);
+    asOf.parentElement.hidden = span === 0;
 
     function fill() {
       const rows = active && onlyActive.checked ? active : all;

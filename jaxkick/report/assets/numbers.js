@@ -1,78 +1,197 @@
 "use strict";
 
-// Special functions and integrals over a normal score.
+// Numbers behind the page: lines between the knots of curves, and tables of outcomes.
 const Jaxkick = {};
 
 Jaxkick.numbers = (() => {
-  const REACH = 8.5;
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const span = data.time.end - data.time.begin;
 
-  function normalCdf(x) {
-    if (x < -REACH) return 0;
-    if (x > REACH) return 1;
-    let term = x;
-    let sum = x;
-    for (let k = 3; Math.abs(term) > 1e-17; k += 2) {
-      term *= (x * x) / k;
-      sum += term;
-    }
-    return 0.5 + (sum * Math.exp(-0.5 * x * x)) / Math.sqrt(2 * Math.PI);
+  function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    return Float32Array.from({ length: bytes.length / 4 }, (_, k) => view.getFloat32(4 * k, true));
   }
 
-  // The place below which a standard normal number is with the probability p.
-  function normalQuantile(p) {
-    let low = -REACH;
-    let high = REACH;
-    while (high - low > 1e-12) {
-      const middle = 0.5 * (low + high);
-      if (normalCdf(middle) < p) low = middle;
+  const unpackAll = (parts) =>
+    Object.fromEntries(Object.entries(parts).map(([name, text]) => [name, unpack(text)]));
+
+  const { counts, ...packed } = data.curves;
+  const { times, means, deviations } = unpackAll(packed);
+  const begins = [0];
+  for (const count of counts) begins.push(begins.at(-1) + count);
+
+  // The two knots around x among those from `low` to `high`, and the share of the second.
+  function locate(knots, x, low = 0, high = knots.length - 1) {
+    if (x <= knots[low]) high = low;
+    else if (x >= knots[high]) low = high;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (knots[middle] <= x) low = middle;
       else high = middle;
     }
-    return 0.5 * (low + high);
+    const width = knots[high] - knots[low];
+    return [low, high, width > 0 ? (x - knots[low]) / width : 0];
   }
 
-  const logistic = (x) => 1 / (1 + Math.exp(-x));
+  // Mean and variance of a feature's score.
+  function feature(number, time) {
+    const place = span > 0 ? (time - data.time.begin) / span : 0;
+    const [low, high, share] = locate(times, place, begins[number], begins[number + 1] - 1);
+    const mean = means[low] + share * (means[high] - means[low]);
+    const deviation = deviations[low] + share * (deviations[high] - deviations[low]);
+    return { mean, variance: deviation * deviation };
+  }
 
-  // Places and weights of the trapezoidal rule for a function that changes over a width.
-  function normalNodes(mean, deviation, width) {
-    if (!(deviation > 0)) return [{ place: mean, weight: 1 }];
-    const step = Math.max(0.2 * Math.min(1, width / deviation), (2 * REACH) / 4000);
-    const half = Math.ceil(REACH / step);
-    const nodes = [];
-    let total = 0;
-    for (let k = -half; k <= half; k += 1) {
-      const x = k * step;
-      const weight = Math.exp(-0.5 * x * x);
-      total += weight;
-      nodes.push({ place: mean + deviation * x, weight });
+  // Independent scores with coefficients: means and variances add.
+  function combine(terms, time) {
+    const total = { mean: 0, variance: 0 };
+    for (const [number, coefficient] of terms) {
+      const score = feature(number, time);
+      total.mean += coefficient * score.mean;
+      total.variance += coefficient * coefficient * score.variance;
     }
-    for (const node of nodes) node.weight /= total;
-    return nodes;
+    return total;
   }
 
-  function normalMean(fn, mean, deviation, width) {
-    let sum = 0;
-    for (const { place, weight } of normalNodes(mean, deviation, width)) sum += weight * fn(place);
-    return sum;
-  }
+  const partsOf = (competitor) =>
+    Array.from({ length: data.parts }, (_, part) => data.parts * competitor + part);
 
-  function logFactorials(top) {
-    const logs = [0];
-    for (let k = 1; k <= top; k += 1) logs.push(logs[k - 1] + Math.log(k));
-    return logs;
-  }
+  const competitor = (number, time) =>
+    combine(
+      partsOf(number).map((part) => [part, 1]),
+      time,
+    );
 
-  // exp(-x) I_k(x) for k from 0 to top: recurrence from above, then e^x = I_0 + 2 I_1 + 2 I_2 …
-  function scaledBessel(x, top) {
-    const start = top + 20 + Math.ceil(12 * Math.sqrt(top + x + 1));
-    const values = new Float64Array(start + 2);
-    values[start] = 1e-300;
-    for (let k = start; k > 0; k -= 1) {
-      values[k - 1] = values[k + 1] + ((2 * k) / x) * values[k];
-      if (values[k - 1] > 1e250) for (let j = k - 1; j <= start; j += 1) values[j] *= 1e-250;
+  // The highest mean while a competitor played, among the knots.
+  function peak(number) {
+    const { first, last } = data.board;
+    let best = { mean: -Infinity, time: last[number] };
+    const consider = (time) => {
+      const { mean } = competitor(number, time);
+      if (mean > best.mean) best = { mean, time };
+    };
+    consider(first[number]);
+    consider(last[number]);
+    for (const part of partsOf(number)) {
+      for (let k = begins[part]; k < begins[part + 1]; k += 1) {
+        const time = data.time.begin + times[k] * span;
+        if (time >= first[number] && time <= last[number]) consider(time);
+      }
     }
-    let total = values[0];
-    for (let k = 1; k <= start; k += 1) total += 2 * values[k];
-    return values.slice(0, top + 1).map((value) => value / total);
+    return best;
+  }
+
+  // A function from a normal score to the columns of a table, bilinear between its knots.
+  function reader(packedTable) {
+    const table = unpackAll(packedTable);
+    const width = table.values.length / (table.means.length * table.deviations.length);
+    const covers = ({ mean }) => mean >= table.means[0] && mean <= table.means.at(-1);
+    function read({ mean, variance }) {
+      const [top, bottom, down] = locate(table.means, mean);
+      const [left, right, across] = locate(table.deviations, Math.sqrt(variance));
+      const start = (row, column) => (row * table.deviations.length + column) * width;
+      const corners = [
+        [start(top, left), (1 - down) * (1 - across)],
+        [start(top, right), (1 - down) * across],
+        [start(bottom, left), down * (1 - across)],
+        [start(bottom, right), down * across],
+      ];
+      return Array.from({ length: width }, (_, column) =>
+        corners.reduce((sum, [begin, weight]) => sum + weight * table.values[begin + column], 0),
+      );
+    }
+    return { covers, read };
+  }
+
+  // What follows from one score: loss, tie and win, or levels; and numbers with their interval.
+  function describe({ read }, { columns, levels, whole }, score) {
+    const row = read(score);
+    const found = Object.fromEntries(columns.map((name, place) => [name, row[place]]));
+    const { expected, loss, tie, win } = found;
+    const [lower, upper] = [found.lower, found.upper].map((end) => (whole ? Math.round(end) : end));
+    return {
+      ...(win === undefined ? {} : { result: [loss, tie, win] }),
+      ...(levels ? { levels, chances: row.slice(0, levels.length) } : {}),
+      ...(expected === undefined ? {} : { expected, lower, upper }),
+    };
+  }
+
+  // The counts of both sides: independent given what their scores share.
+  function describeCounts({ read }, { nodes, weights, widths }, first, second, covariance) {
+    const known = first.variance === 0 || second.variance === 0;
+    const ratio = known ? 1 : Math.sqrt(first.variance / second.variance);
+    const size = Math.abs(covariance);
+    const along = Math.sqrt(Math.min(size * ratio, first.variance));
+    const across = Math.sign(covariance) * Math.sqrt(Math.min(size / ratio, second.variance));
+    const chances = ({ mean, variance }, slope, node) => {
+      const [, ...below] = read({
+        mean: mean + slope * node,
+        variance: Math.max(variance - slope * slope, 0),
+      });
+      return below.map((p, k) => p - (below[k - 1] ?? 0));
+    };
+    const own = nodes.map((node) => chances(first, along, node));
+    const other = nodes.map((node) => chances(second, across, node));
+    const grid = own[0].map((_, i) =>
+      own[0].map((__, j) =>
+        weights.reduce((sum, weight, n) => sum + weight * own[n][i] * other[n][j], 0),
+      ),
+    );
+    const result = [0, 0, 0];
+    grid.forEach((row, i) => row.forEach((p, j) => (result[Math.sign(i - j) + 1] += p)));
+    // Within a class of several counts, either side is ahead as often.
+    const tie = widths.reduce((sum, width, i) => sum + grid[i][i] / width, 0);
+    const ahead = 0.5 * (result[1] - tie);
+    return {
+      goals: [first, second].map((side) => read(side)[0]),
+      result: [result[0] + ahead, tie, result[2] + ahead],
+      grid,
+    };
+  }
+
+  const table = data.outcome.table && reader(data.outcome.table);
+
+  // `home`: +1 the first side, -1 the second, 0 neither; `values`: coefficients of covariates.
+  function favours(home, values) {
+    const terms = data.covariates.map(({ feature: own }, place) => [own, values[place] || 0]);
+    if (data.home !== null) terms.push([data.home, home]);
+    return terms;
+  }
+
+  // Attack against defence, both ways; the scores share the level and the covariates.
+  function forecastCounts(first, second, time, shared) {
+    const side = (one, other, sign) =>
+      combine(
+        [
+          [2 * one, 1],
+          [2 * other + 1, -1],
+          [data.level, 1],
+          ...shared.map(([own, value]) => [own, sign * value]),
+        ],
+        time,
+      );
+    const own = side(first, second, 1);
+    const other = side(second, first, -1);
+    if (!table.covers(own) || !table.covers(other)) return { outside: true };
+    const covariance =
+      combine([[data.level, 1]], time).variance - combine(shared, time).variance;
+    return describeCounts(table, data.outcome, own, other, covariance);
+  }
+
+  // A match of two competitors at a time.
+  function forecast({ first, second, time, home = 0, values = [] }) {
+    const shared = favours(home, values);
+    if (data.outcome.counts && table) return forecastCounts(first, second, time, shared);
+    const sides = [];
+    for (let part = 0; part < data.parts; part += 1) {
+      sides.push([data.parts * first + part, 1], [data.parts * second + part, -1]);
+    }
+    const score = combine([...sides, ...shared], time);
+    if (!table) return score;
+    return table.covers(score)
+      ? { ...score, ...describe(table, data.outcome, score) }
+      : { ...score, outside: true };
   }
 
   // The least and the greatest number; there may be more than a call takes arguments.
@@ -86,14 +205,5 @@ Jaxkick.numbers = (() => {
     return [low, high];
   }
 
-  return {
-    extentOf,
-    logFactorials,
-    logistic,
-    normalCdf,
-    normalMean,
-    normalNodes,
-    normalQuantile,
-    scaledBessel,
-  };
+  return { competitor, data, describe, describeCounts, extentOf, forecast, peak, reader, span };
 })();

@@ -1,10 +1,11 @@
-// Put the page together: what can be read comes first, the plotting library after it.
+// Start the page: text and tables first, then the plotting library.
 (() => {
   const { element, percent, setScale, time } = Jaxkick.format;
-  const { data, span } = Jaxkick.scores;
+  const { data, span } = Jaxkick.numbers;
   const { chart } = Jaxkick;
   const at = (id) => document.getElementById(id);
   const TOP = 5;
+  const RESULTS = { p_win: "first wins", p_tie: "tie", p_loss: "second wins" };
 
   function introduce() {
     const count = (number, word) =>
@@ -44,7 +45,7 @@
     const rows = (values[0] || []).map((_, row) => values.map((column) => column[row]));
     const isChance = values.map(
       (column, place) =>
-        /wins|tie|outcome_|probability/.test(columns[place]) &&
+        /^p_|outcome_|probability/.test(columns[place]) &&
         column.every((value) => typeof value === "number" && value >= 0 && value <= 1),
     );
     const show = (value, place) => {
@@ -55,7 +56,7 @@
     const table = Jaxkick.table(
       at("forecast-table"),
       columns.map((label, place) => ({
-        label: label.replace(/_/g, " "),
+        label: RESULTS[label] ?? label.replace(/_/g, " "),
         value: (row) => row[place],
         cell: (row) => show(row[place], place),
         number: values[place].some((value) => typeof value === "number"),
@@ -67,7 +68,7 @@
     at("forecasts").hidden = false;
   }
 
-  // The library is kept compressed. It is no one's but ours: the page's policy knows its hash.
+  // The library is stored compressed; the content security policy contains its hash.
   async function loadLibrary() {
     const bytes = Uint8Array.from(atob(at("library").textContent.trim()), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -87,7 +88,7 @@
   Jaxkick.theme.start();
 
   function finish() {
-    // Two frames, so that the page is seen before the library is read.
+    // Wait two frames, so that the browser paints the page before it reads the library.
     requestAnimationFrame(() =>
       requestAnimationFrame(() =>
         loadLibrary().catch(() => {

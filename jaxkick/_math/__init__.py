@@ -1,0 +1,33 @@
+"""Stable special functions, quadrature over a Gaussian, and small matrices."""
+
+from jaxkick._math.grid import Anchor, Local, Precision
+from jaxkick._math.normal import (
+    Derivatives,
+    bounded_exp,
+    exp_limit,
+    log,
+    log_interval,
+    logistic,
+    normal_tail,
+)
+from jaxkick._math.quadrature import gaussian_expectation, gaussian_mean, tilted_log_partition
+from jaxkick._math.special import integer_quantile, log_ive, skellam_cdf
+
+__all__ = [
+    "Anchor",
+    "Derivatives",
+    "Local",
+    "Precision",
+    "bounded_exp",
+    "exp_limit",
+    "gaussian_expectation",
+    "gaussian_mean",
+    "integer_quantile",
+    "log",
+    "log_interval",
+    "log_ive",
+    "logistic",
+    "normal_tail",
+    "skellam_cdf",
+    "tilted_log_partition",
+]

@@ -1,0 +1,334 @@
+"""Functions that lose no digits: the logarithm, the exponential, and normal tails in log space.
+
+Normal tails rest on one smooth function of x ≥ 0: the excess of the hazard of the upper tail,
+φ(x) / Φ(−x) − x, which falls from √(2/π) to 1/x. One polynomial in t = (x − k) / (x + k) gives
+it to full precision on the whole half line. The hazard, its slope and log Φ then lose no digits
+in either tail and need one selection by sign.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxkick._typing import Array, Bool, Float
+
+__all__ = [
+    "LOG_SQRT_2PI",
+    "Derivatives",
+    "Logistic",
+    "NormalTail",
+    "bounded_exp",
+    "exp_limit",
+    "log",
+    "log_growth",
+    "log_interval",
+    "logistic",
+    "no_less_than_tiny",
+    "normal_tail",
+]
+
+_EXPONENT_AT = 52
+_BIAS = 1023
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_TWO_TO_52_BITS, _TWO_TO_52 = 0x4330000000000000, 2.0**52
+_TERMS = 10
+
+LOG_SQRT_2PI = 0.9189385332046727
+INV_SQRT_2PI = 0.3989422804014327
+
+# Chebyshev fits of (x + k) (φ(x) / Φ(−x) − x) in t = (x − k) / (x + k), as monomials in t,
+# lowest order first; computed with 50 digits. Largest relative error of the first is 5e-16
+# with k = 4, of the second 7e-8 with k = 3.
+_DOUBLE = (
+    1.8048571559157687, -1.1822045015192733, 0.40195670380623527, 0.0675179279220439,
+    -0.13822449147915367, 0.03370366767953205, 0.031656527489777486, -0.02080045474768629,
+    -0.004488589890605869, 0.007961415268805725, -0.00037358596952200143,
+    -0.0024858165045068786, 0.0005948559918031812, 0.0006655903455262717,
+    -0.0002892918027857523, -0.000150583452670617, 0.00010488754870985674,
+    2.6065652372394897e-05, -3.170859414881326e-05, -2.0576483962949494e-06,
+    8.114172816411628e-06, -6.000431220458293e-07, -1.6905634592427578e-06,
+    2.608077353232417e-07, 2.5569143808187903e-07, -3.536609116764416e-08,
+    -2.071114283078507e-08,
+)  # fmt: skip
+_SINGLE = (
+    1.6985919210198792, -0.8415379677158322, 0.017164019589140163, 0.18567585003623926,
+    -0.025449472604729722, -0.054442150217609196, 0.007794892589166281, 0.017722426945738563,
+    -0.0012465034484041688, -0.005087844582484385, -0.00010099772331105024,
+    0.0008428999306150387, 7.29884933503718e-05,
+)  # fmt: skip
+
+
+class Derivatives(NamedTuple):
+    """A function's value and its first two derivatives.
+
+    Attributes:
+        value: the value.
+        first: first derivative with respect to the mean (or the score).
+        second: second derivative.
+    """
+
+    value: Float[Array, "..."]
+    first: Float[Array, "..."]
+    second: Float[Array, "..."]
+
+
+@jax.custom_jvp
+def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The natural logarithm of numbers from zero up.
+
+    XLA's CPU compiler calls the C library for each float64, which takes ten nanoseconds. There
+    this function uses arithmetic that the compiler vectorises, accurate to a few units in the
+    last place. Below the smallest normal number it is −∞.
+
+    Args:
+        x: the numbers.
+    """
+    if x.dtype != jnp.float64 or jax.dtypes.canonicalize_dtype(np.int64) != np.int64:
+        return jnp.log(x)
+    # Other devices do not expose the bits of a float64 (TPU), or have a fast logarithm (GPU).
+    return lax.platform_dependent(x, cpu=_log_of_bits, default=jnp.log)
+
+
+@log.defjvp
+def _log_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    return log(x), dx / x
+
+
+def _log_of_bits(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log x = e log 2 + 2 artanh((m − 1) / (m + 1)), with x = 2ᵉ m and √½ ≤ m < √2."""
+    bits = lax.bitcast_convert_type(x, jnp.int64)
+    exponent = lax.shift_right_arithmetic(bits - _SQRT_HALF_BITS, jnp.int64(_EXPONENT_AT))
+    mantissa_bits = bits - lax.shift_left(exponent, jnp.int64(_EXPONENT_AT))
+    mantissa = lax.bitcast_convert_type(mantissa_bits, jnp.float64)
+    # 2⁵² + n has n in its lowest bits: a conversion that every processor can vectorise.
+    shifted = lax.bitcast_convert_type(exponent + (_BIAS + _TWO_TO_52_BITS), jnp.float64)
+    power = shifted - (_TWO_TO_52 + _BIAS)
+    z = (mantissa - 1.0) / (mantissa + 1.0)
+    square = z * z
+    series = jnp.full_like(x, 2.0 / (2 * _TERMS - 1))
+    for k in reversed(range(_TERMS - 1)):
+        series = series * square + 2.0 / (2 * k + 1)
+    value = power * math.log(2.0) + z * series
+    normal = (x >= float(jnp.finfo(x.dtype).tiny)) & (x < jnp.inf)
+    return jnp.where(normal, value, jnp.where(x >= 0, jnp.where(x < 1, -jnp.inf, x), jnp.nan))
+
+
+def exp_limit(dtype: jnp.dtype) -> float:
+    """The exponent beyond which `bounded_exp` follows its tangent."""
+    return 300.0 if dtype == jnp.float64 else 60.0
+
+
+def bounded_exp(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """exp(x), continued by its tangent where it would overflow.
+
+    The value stays finite and the derivative positive, so that optimizers can recover.
+
+    Args:
+        x: exponents.
+
+    Returns:
+        The exponential up to e³⁰⁰ (e⁶⁰ in single precision), a straight line beyond.
+    """
+    limit = exp_limit(x.dtype)
+    return jnp.exp(jnp.minimum(x, limit)) * (1 + jnp.maximum(x - limit, 0.0))
+
+
+class Logistic(NamedTuple):
+    """The logistic function σ(x) = exp(exponent) · factor.
+
+    Attributes:
+        exponent: min(x, 0).
+        factor: 1 / (1 + exp(−|x|)).
+        win: σ(x).
+        loss: σ(−x).
+    """
+
+    exponent: Float[Array, "..."]
+    factor: Float[Array, "..."]
+    win: Float[Array, "..."]
+    loss: Float[Array, "..."]
+
+
+@jax.custom_jvp
+def logistic(x: Float[Array, "..."]) -> Logistic:
+    """The logistic function and its parts, by one exponential and no logarithm.
+
+    Args:
+        x: log-odds.
+
+    Returns:
+        The parts. Differentiation attributes all of log σ to the exponent.
+    """
+    small = jnp.exp(-jnp.abs(x))
+    factor = 1 / (1 + small)
+    positive = x > 0
+    win = jnp.where(positive, 1.0, small) * factor
+    loss = jnp.where(positive, small, 1.0) * factor
+    return Logistic(jnp.minimum(x, 0.0), factor, win, loss)
+
+
+@logistic.defjvp
+def _logistic_jvp(primals, tangents):
+    (x,), (dx,) = primals, tangents
+    parts = logistic(x)
+    change = parts.win * parts.loss * dx
+    return parts, Logistic(parts.loss * dx, jnp.zeros_like(change), change, -change)
+
+
+def no_less_than_tiny(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`variance`, but at least a tiny number whose square does not underflow."""
+    return jnp.maximum(variance, 1e-150 if variance.dtype == jnp.float64 else 1e-18)
+
+
+@jax.custom_jvp
+def log_growth(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The logarithm of a variance relative to its present value: zero, with a derivative."""
+    return jnp.zeros_like(variance)
+
+
+@log_growth.defjvp
+def _log_growth_jvp(primals, tangents):
+    (variance,), (change,) = primals, tangents
+    # Bounded for variances so small that nodes coincide.
+    floor = 1e-20 if variance.dtype == jnp.float64 else 1e-10
+    return log_growth(variance), change / jnp.maximum(variance, floor)
+
+
+class NormalTail(NamedTuple):
+    """log Φ(z), the hazard h = φ(z) / Φ(z) that is its slope, and the excess h + z."""
+
+    log_cdf: Float[Array, "..."]
+    hazard: Float[Array, "..."]
+    excess: Float[Array, "..."]
+
+
+@jax.custom_jvp
+def normal_tail(z: Float[Array, "..."]) -> NormalTail:
+    """log Φ, its slope h = φ/Φ and h + z, without loss of digits in either tail.
+
+    The second derivative of log Φ is −h (h + z). The sum is returned because computing it
+    outside would cancel for z far below zero.
+
+    Args:
+        z: standardised values.
+
+    Returns:
+        The three quantities.
+    """
+    x = jnp.abs(z)
+    beyond = _hazard_beyond(x)
+    upper_hazard = x + beyond
+    density = INV_SQRT_2PI * jnp.exp(-0.5 * z * z)
+    negative = z < 0
+    # One division for both signs: φ / (1 − φ / upper_hazard) where z is positive.
+    hazard = jnp.where(negative, upper_hazard, density * upper_hazard) / jnp.where(
+        negative, 1.0, upper_hazard - density
+    )
+    excess = jnp.where(negative, beyond, z + hazard)
+    far = z > (5.0 if z.dtype == jnp.float64 else 3.0)
+    upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only where z is far above zero
+    log_cdf = -0.5 * z * z - LOG_SQRT_2PI - log(jnp.where(far, 1.0, hazard))
+    log_cdf = jnp.where(far, -upper_mass - 0.5 * upper_mass**2, log_cdf)
+    return NormalTail(log_cdf, hazard, excess)
+
+
+@normal_tail.defjvp
+def _normal_tail_jvp(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    tail = normal_tail(z)
+    curvature = tail.hazard * tail.excess
+    return tail, NormalTail(tail.hazard * dz, -curvature * dz, (1 - curvature) * dz)
+
+
+def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """φ(x) / Φ(−x) − x for x ≥ 0."""
+    centre, coefficients = (4.0, _DOUBLE) if x.dtype == jnp.float64 else (3.0, _SINGLE)
+    inverse = 1 / (x + centre)
+    return inverse * polynomial(coefficients, 1 - (2 * centre) * inverse)
+
+
+def log_interval(
+    near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
+) -> Derivatives:
+    """log[Φ(near) − Φ(near − width)] and its derivatives under a shift of both ends.
+
+    Args:
+        near: the upper end. If `bounded`, the middle of the interval must not be above zero
+            (mirror the interval if it is).
+        width: length of the interval; any positive number if not `bounded`.
+        bounded: whether there is a lower end; if not, the result is log Φ(near).
+
+    Returns:
+        The logarithm and its first and second derivative.
+    """
+    middle = near - 0.5 * width
+    short = bounded & (width * (1 - middle) < 1)
+    brief = _short_interval(jnp.where(short, middle, 0.0), jnp.where(short, width, 0.5))
+    long = _long_interval(near, jnp.where(short | ~bounded, 1.0, width), bounded)
+    return Derivatives(*(jnp.where(short, a, b) for a, b in zip(brief, long, strict=True)))
+
+
+def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> Derivatives:
+    """By the expansion of φ around the middle: φ(c) w Σ He₂ₙ(c) (w/2)²ⁿ / (2n + 1)!."""
+    half = 0.5 * width
+    slope, square = middle * half, half * half
+    # `scaled[n]` is the Hermite polynomial Heₙ(middle) · halfⁿ.
+    scaled = [jnp.ones_like(middle), slope]
+    series, series1, series2 = 0.0, 0.0, 0.0
+    factorial = 1.0
+    for n in range(1, 8):
+        order = 2 * n
+        while len(scaled) <= order:
+            last = len(scaled) - 1
+            scaled.append(slope * scaled[-1] - last * square * scaled[-2])
+        factorial *= order * (order + 1)
+        series = series + scaled[order] / factorial
+        series1 = series1 + (order / factorial) * half * scaled[order - 1]
+        series2 = series2 + (order * (order - 1) / factorial) * square * scaled[order - 2]
+    ratio1, ratio2 = series1 / (1 + series), series2 / (1 + series)
+    value = -0.5 * middle**2 - LOG_SQRT_2PI + log(width * (1 + series))
+    return Derivatives(value, -middle + ratio1, -1 + ratio2 - ratio1**2)
+
+
+def _long_interval(
+    near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
+) -> Derivatives:
+    """Φ(near) times the fraction above the far end, without cancellation."""
+    # Without a far end, use any finite one: far above zero its hazard would underflow.
+    near_tail, far_tail = normal_tail(near), normal_tail(jnp.where(bounded, near - width, -1.0))
+    exponent = jnp.where(bounded, (near - 0.5 * width) * width, -1.0)
+    # φ(far) / φ(near), and the fraction of Φ(near) that lies above the far end.
+    density_ratio = jnp.where(bounded, jnp.exp(exponent), 0.0)
+    hazard_growth = (width + far_tail.excess - near_tail.excess) / far_tail.hazard
+    lost = density_ratio * hazard_growth
+    dropped = jnp.where(bounded, -jnp.expm1(exponent), 1.0)
+    kept = dropped + lost
+    share = dropped / kept
+    first = near_tail.hazard * share
+    bend = near_tail.excess - near_tail.hazard * lost / kept
+    second = -first * bend - near_tail.hazard * width * density_ratio / kept
+    return Derivatives(near_tail.log_cdf + log(kept), first, second)
+
+
+def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A polynomial by Estrin's scheme, whose short dependency chains suit vector units.
+
+    Args:
+        coefficients: lowest order first.
+        t: argument.
+
+    Returns:
+        Its value.
+    """
+    terms: list[Any] = list(coefficients)
+    power = t
+    while len(terms) > 1:
+        pairs = [low + high * power for low, high in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(pairs) * 2 :]
+        power = power * power
+    return terms[0]

@@ -1,0 +1,88 @@
+"""Scores between, before and after the entries of a feature, in constant time each."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxkick._math.small_matrices import dot
+from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick.chains.layout import Chain
+from jaxkick.chains.smoother import States
+from jaxkick.chains.step import Adjoint, State, StepModel, StepTime
+
+__all__ = ["Queries", "interpolate"]
+
+
+class Queries(NamedTuple):
+    """Times of features of one chain.
+
+    Attributes:
+        left: flat position in the chain of the last entry at or before the time; -1 if none.
+        right: flat position in the chain of the next entry; -1 if none.
+        left_gap: time since the left neighbour.
+        right_gap: time until the right neighbour.
+        offset: time since the data's epoch.
+        age: time since the feature's first entry.
+    """
+
+    left: Int[Array, " Q"]
+    right: Int[Array, " Q"]
+    left_gap: Float[Array, " Q"]
+    right_gap: Float[Array, " Q"]
+    offset: Float[Array, " Q"]
+    age: Float[Array, " Q"]
+
+
+def interpolate(
+    model: StepModel, chain: Chain, states: States, queries: Queries
+) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
+    """Posterior mean and variance of the score at any times.
+
+    Args:
+        model: the kernel of the chain's group.
+        chain: the entries and their times.
+        states: what the smoother kept.
+        queries: the times, and the entries next to them.
+
+    Returns:
+        Means and variances; those of the prior where a feature has no entries.
+    """
+
+    def at(tree, positions):
+        return jax.tree.map(lambda leaf: _take(leaf, positions, chain.gap.ndim), tree)
+
+    def neighbour(positions, gap):
+        return StepTime(gap, at(chain.offset, positions), at(chain.age, positions), positions < 0)
+
+    now = StepTime(queries.left_gap, queries.offset, queries.age, queries.left < 0)
+    return jax.vmap(_between, in_axes=(None, 0, 0, 0, 0, 0))(
+        model,
+        at(states.past, queries.left),
+        neighbour(queries.left, queries.left_gap),
+        now,
+        neighbour(queries.right, queries.right_gap),
+        at(states.future, queries.right),
+    )
+
+
+def _take(leaf: Array, positions: Int[Array, " Q"], chain_ndim: int) -> Array:
+    """Values at flat positions of the chain; any value where the position is -1."""
+    flat = leaf.reshape(-1, *leaf.shape[chain_ndim:])
+    return jnp.take(flat, jnp.maximum(positions, 0), axis=0, mode="clip")
+
+
+def _between(
+    model: StepModel, past: State, left: StepTime, now: StepTime, right: StepTime, future: Adjoint
+) -> tuple[Scalar, Scalar]:
+    """Mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
+    h = model.h
+    A, back = model.transition(left, now), model.transition(now, right).T
+    m = model.carry(A, past.m, now)
+    P = model.predict_cov(A, past.P.symmetric(), left, now)
+    r = model.carry(back, future.r, right)
+    N = model.carry(back, future.N.symmetric() @ back.T, right)
+    phi = P @ h
+    # A variance of zero may come out just below it.
+    variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)
+    return dot(h, m) + dot(phi, r), variance

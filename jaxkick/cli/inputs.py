@@ -1,0 +1,248 @@
+"""Turn files and options into data sets, posteriors, times and scales."""
+
+import math
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxkick import Dataset, Posterior, load
+from jaxkick.cli import cells, console
+from jaxkick.cli.cells import Cells
+from jaxkick.cli.console import UsageError, option_of
+from jaxkick.cli.files import FileTable, read_table, suggest
+from jaxkick.cli.options import Reading
+from jaxkick.data.columns import TimeScale
+from jaxkick.data.schema import ATTACK, HOME, Feature, Schema
+from jaxkick.errors import DataError, DroppedWarning
+from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.posterior.leaderboard import SCALES
+
+__all__ = [
+    "MODEL_FILE", "Matches", "competitors", "file_errors", "forecast_file", "known_name",
+    "load_posterior", "model_path", "read_dataset", "read_fixtures", "read_matches", "read_scale",
+    "read_time", "schema_of",
+]  # fmt: skip
+
+MODEL_FILE = "model.jaxkick"
+"""The name of the model in the folder that `fit` writes."""
+
+
+class Matches(NamedTuple):
+    """The cells of a file, and its columns in the form that `Dataset.from_frame` takes."""
+
+    table: FileTable
+    columns: dict[str, Any]
+
+
+def read_matches(
+    path: Path, reading: Reading, schema: Schema, with_outcome: bool = True
+) -> Matches:
+    """Read the columns that a schema names; outcomes and weights only on request."""
+    table = read_table(path, reading.encoding, reading.delimiter)
+    columns: dict[str, Any] = {}
+    meanings: dict[str, str] = {}
+    with file_errors(table):
+        for name, option, meaning, convert in _roles(schema, reading, columns, with_outcome):
+            # In Python a number may stand in place of a column.
+            if not isinstance(name, str):
+                continue
+            if meanings.setdefault(name, meaning) != meaning:
+                raise UsageError(
+                    f"the column {name!r} cannot be both {meanings[name]} and {meaning}."
+                )
+            if name not in columns:
+                columns[name] = convert(Cells(table, name, option))
+    repeated = table.repeated(columns) if with_outcome else []
+    if repeated:
+        console.note(
+            f"{table.source!r} repeats earlier rows: {table.places(repeated)}. Every row counts."
+        )
+    return Matches(table, columns)
+
+
+def _roles(
+    schema: Schema, reading: Reading, columns: dict[str, Any], with_outcome: bool
+) -> Iterator[tuple[Any, str, str, Callable[[Cells], Any]]]:
+    """The columns of a schema: name, option, meaning and converter.
+
+    Outcomes come last, because the names in `columns` are needed to read them.
+    """
+    number = "a number", cells.read_numbers
+    read_times = partial(cells.read_times, date_format=reading.date_format)
+    yield schema.time, "--time", "a time", read_times
+    sides = {each: _side_columns(getattr(schema, each)) for each in ("first", "second")}
+    for argument, side in sides.items():
+        for name, coefficient in side:
+            yield name, f"--{argument}", "a name", cells.read_names
+            yield coefficient, f"--{argument}", *number
+    if schema.home not in [name for side in sides.values() for name, _ in side]:
+        yield schema.home, "--home-column", "the side at home", cells.read_sides
+    yield schema.neutral, "--neutral", "a flag", cells.read_flags
+    for name, column in schema.covariates:
+        yield column, f"covariate {name!r}", *number
+    if not with_outcome:
+        return
+    yield schema.weight, "--weight", *number
+    first, second = schema.result or schema.difference or schema.counts or (None, None)
+    yield first, "--score-first", *number
+    yield second, "--score-second", *number
+    first, second = (columns[side[0][0]] for side in sides.values())
+    read = partial(cells.read_outcomes, first=first, second=second)
+    yield schema.outcome, "--outcome", "an outcome", read
+
+
+def _side_columns(side: Any) -> Sequence[tuple[str, Any]]:
+    """Columns of names with their coefficients, which are columns or numbers."""
+    return [(side, 1.0)] if isinstance(side, str) else side
+
+
+def read_dataset(
+    path: Path, reading: Reading, schema: Schema, unit: str | None, on_invalid: str
+) -> Dataset:
+    """Read a data set from a file; `unit` and `on_invalid` as in `Dataset.from_frame`."""
+    matches = read_matches(path, reading, schema)
+    arguments = asdict(schema) | {"covariates": None}
+    del arguments["library"]
+    with file_errors(matches.table):
+        return Dataset.from_frame(matches.columns, **arguments, unit=unit, on_invalid=on_invalid)
+
+
+@contextmanager
+def file_errors(table: FileTable) -> Iterator[None]:
+    """Name options and lines of the file in errors, and print warnings as notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        except DataError as error:
+            raise ValueError(error.message(name=option_of, place=table.place)) from error
+    for warning in (each.message for each in caught):
+        if isinstance(warning, DroppedWarning):
+            console.note(f"Dropped {warning.described(option_of, table.places)}.")
+        else:
+            console.note(str(warning))
+
+
+def model_path(path: Path) -> Path:
+    """The file of a model: the path itself, or the model in that folder."""
+    found = path / MODEL_FILE if path.is_dir() else path
+    if not found.is_file():
+        raise UsageError(
+            f"there is no model {str(found)!r}. Make one with `jaxkick fit ... --output FOLDER`."
+        )
+    return found
+
+
+def load_posterior(path: Path) -> Posterior:
+    """Load the posterior from a file or a folder."""
+    found = load(model_path(path))
+    if not isinstance(found, Posterior):
+        raise ValueError(
+            f"{str(path)!r} holds a {type(found).__name__.lower()} without matches. Save a "
+            "posterior, as `jaxkick fit` does."
+        )
+    return found
+
+
+def schema_of(posterior: Posterior) -> Schema:
+    """The meaning of the columns of the fitted file."""
+    if posterior.data.schema is None:
+        raise ValueError(
+            "the model was not fitted to a table, so the meaning of columns is unknown. Use Python "
+            "to update it, and --first, --second and --time to predict."
+        )
+    return posterior.data.schema
+
+
+def competitors(posterior: Posterior) -> dict[str, Hashable]:
+    """Competitors by their names as texts, without home advantage and covariates."""
+    names, schema = posterior.data.names, posterior.data.schema
+    if schema is None:
+        return {str(name): name for name in names}
+    if schema.counts is not None:
+        features = [name for name in names if isinstance(name, Feature) and name.role == ATTACK]
+        return {str(feature.name): feature.name for feature in features}
+    others = {HOME, *(name for name, _ in schema.covariates)}
+    return {str(name): name for name in names if name not in others}
+
+
+def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: bool) -> Hashable:
+    """Find a competitor by the text of the name; `where` starts the error if it is unknown."""
+    if name not in known and not newcomers:
+        raise UsageError(
+            f"{where} is {name!r}, an unknown competitor. {suggest(name, known, 'competitors')} "
+            "Pass --allow-unknown to predict newcomers."
+        )
+    return known.get(name, name)
+
+
+def read_fixtures(path: Path, reading: Reading, schema: Schema, scale: TimeScale) -> Matches:
+    """Read future matches, which need times of the same kind as those of the data."""
+    matches = read_matches(path, reading, schema, with_outcome=False)
+    if isinstance(schema.time, str):
+        with file_errors(matches.table):
+            missing = np.isnan(scale.to_numbers(matches.columns[schema.time], "time"))
+            if missing.any():
+                raise DataError(
+                    "{argument} is missing",
+                    "Give every match a time.",
+                    argument="time",
+                    column=schema.time,
+                    row=int(np.argmax(missing)),
+                    count=int(missing.sum()),
+                )
+    return matches
+
+
+def forecast_file(
+    posterior: Posterior, path: Path, reading: Reading, newcomers: bool
+) -> dict[str, Any]:
+    """Forecast the matches of a file; `newcomers` allows unknown competitors."""
+    schema = schema_of(posterior)
+    matches = read_fixtures(path, reading, schema, posterior.data.index.scale)
+    known = competitors(posterior)
+    for option, side in {"--first": schema.first, "--second": schema.second}.items():
+        for column, _ in _side_columns(side):
+            names = matches.columns[column]
+            for row, name in enumerate(names):
+                where = f"{matches.table.place(row)}: `{option}` (column {column!r})"
+                names[row] = None if name is None else known_name(name, known, where, newcomers)
+    with file_errors(matches.table):
+        return posterior.forecast(matches.columns)
+
+
+def read_time(scale: TimeScale, option: str, text: str, date_format: str | None = None) -> Any:
+    """Read a time that was given as an option."""
+    cell = Cells(FileTable("the command", {"": (text.strip(),)}, [1]), "", option)
+    try:
+        time = cells.read_times(cell, date_format)[0]
+        scale.to_numbers(time)
+    except ValueError as error:
+        kind = "dates, such as 2018-12-25" if scale.dates else "numbers"
+        raise UsageError(f"{option} is {text!r}, but the times of the data are {kind}.") from error
+    return time
+
+
+def read_scale(text: str | None, likelihood: AbstractLikelihood) -> Any:
+    """Read a rating scale for `Posterior.leaderboard`; by default Elo's where it applies."""
+    if text is None:
+        return "elo" if likelihood.has_results else None
+    if text in SCALES:
+        return text
+    if text == "score":
+        return None
+    try:
+        centre, spread = map(float, text.split("/"))
+    except ValueError:
+        centre = spread = 0.0
+    if not (math.isfinite(centre) and 0.0 < spread < math.inf):
+        raise UsageError(
+            f"--scale is {text!r}. Give elo, trueskill, score, or two numbers such as 1500/400."
+        )
+    return centre, spread

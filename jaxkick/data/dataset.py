@@ -1,0 +1,624 @@
+"""The data set: checked observations, and the chains that the smoother reads."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh
+from jax.typing import ArrayLike, DTypeLike
+
+from jaxkick._typing import Array, Float, Int, Real
+from jaxkick._xla import is_known
+from jaxkick.chains.devices import put
+from jaxkick.chains.layout import Chain
+from jaxkick.data.columns import look_like_dates
+from jaxkick.data.encoding import Entries, Index, Location, Shape, encode, padded_size
+from jaxkick.data.reading import (
+    Columns,
+    Observations,
+    OutcomeDomain,
+    Rules,
+    join_observations,
+    library_of,
+    read_arrays,
+    read_observations,
+    read_table,
+)
+from jaxkick.data.schema import Groups, Pair, Schema, SideColumns
+from jaxkick.data.sides import Side
+from jaxkick.data.tables import write_observations
+from jaxkick.errors import DataError, OnInvalid
+from jaxkick.kernels import Epoch
+
+__all__ = ["Dataset", "concat", "read_alike"]
+
+_FEW = 10
+_SAMPLE = 100_000
+
+
+class Dataset(eqx.Module):
+    """Observations of sparse linear combinations of features, ready for inference.
+
+    Made by `from_frame` (tables), `from_pairs` (names on two sides), `from_mappings` (names
+    with coefficients) or `from_arrays` (feature numbers). Rows may come in any order, and
+    observations keep it. A feature named twice in an observation has its coefficients added.
+
+    Arguments that all of them take:
+        outcome: a number for each observation, coded as the likelihood asks: for a winner
+            +1 (first) or -1 (second). Booleans say whether the first side won. `None` if the
+            first side always won. One number is used for all.
+        weight: factors on the observations' log-likelihoods, at least zero; 1 if `None`.
+        groups: which features share a kernel: a mapping from feature names to group names, a
+            function of a feature's name, or `None`. Features that a mapping does not name,
+            including covariates, belong to the group `"skill"`.
+        unit: the unit of dates: `"year"` (the default), `"month"`, `"week"`, `"day"`, `"hour"`,
+            `"minute"` or `"second"`. Lengthscales are in this unit. Times that are numbers are
+            used as they are, and `unit` only names their unit.
+        dtype: floating-point type; JAX's default at the time of the call if `None`. Time
+            differences are computed in float64 before they are cast.
+        on_invalid: `"raise"` raises a `DataError` for rows that cannot be used; `"drop"` drops
+            them with a `UserWarning` that gives counts and reasons.
+        likelihood: if given, outcomes outside its domain are invalid.
+        row_length: steps of the rows of the chains; chosen from the data and the backend if
+            `None`.
+
+    Times are numbers or dates (NumPy's, Python's, a table's, or ISO texts); dates with a time
+    zone are converted to UTC. Rows in errors count from 0.
+
+    The arrays by observation are padded to one of a few sizes, so that data sets of similar
+    sizes share compiled programs; see `observations` for the observations alone. Padding
+    observations have no features and are masked out of inference.
+
+    Attributes:
+        outcome: outcome of each observation.
+        coefficients: coefficients of the features in an observation's slots; 0 if empty.
+        weight: weights, or `None`.
+        slots: flat position of each slot's entry in the concatenation of the chains' raveled
+            arrays; one past the end in an empty slot.
+        chains: the entries of each group of features.
+        epoch: the time that offsets count from.
+        index: names, groups, times and features, on the host.
+    """
+
+    outcome: Real[Array, " _"]
+    coefficients: Float[Array, "N P"]
+    weight: Float[Array, " _"] | None
+    slots: Int[Array, "N P"]
+    chains: tuple[Chain, ...]
+    epoch: Epoch
+    index: Index = eqx.field(static=True)
+
+    @classmethod
+    def from_frame(  # noqa: D417
+        cls,
+        frame: Any,
+        *,
+        time: str | float,
+        first: SideColumns,
+        second: SideColumns,
+        outcome: str | float | None = None,
+        result: Pair | None = None,
+        difference: Pair | None = None,
+        counts: Pair | None = None,
+        home: str | bool | None = None,
+        neutral: str | None = None,
+        weight: str | float | None = None,
+        covariates: Mapping[Hashable, str | float] | None = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Read matches from a table.
+
+        Pass at most one of `outcome`, `result`, `difference` and `counts`; without any of
+        them the first side always won. The repr shows how the table was understood.
+
+        Args:
+            frame: a table of pandas, polars or pyarrow, or a mapping from names to columns.
+            time: the column of times; a number if all matches are at one time.
+            first: the column of the first side; see `from_pairs` for its values. Or a line-up
+                over several columns, whose cells may be empty: a list of columns, or a mapping
+                from columns of names to columns of fractions (or numbers).
+            second: the same for the second side.
+            outcome: the column of outcomes; see the class.
+            result: two columns of points, read as win (+1), tie (0) or loss (-1) of the first
+                side.
+            difference: two columns of points, read as the first side's minus the second's.
+            counts: two columns of points, read as two observations of every match: the count
+                of each side, from its attack and the other's defence. The features are
+                `Feature(name, "attack")` and `Feature(name, "defence")` in the groups
+                `"attack"` and `"defence"`, and `"level"` in its own group, which all counts
+                share.
+            home: who is at home: `True` for the first side, or a column of +1 (first), -1
+                (second) and 0 (neutral ground) or of the names of the side at home. Adds the
+                feature `"home"` in the group `"home"`.
+            neutral: the column that is true where a match is on neutral ground; in others the
+                first side is at home, unless `home` says otherwise.
+            weight: the column of weights.
+            covariates: further features by name, each with the column of its coefficients or
+                one number for all matches. A coefficient of 0 leaves the feature out of that
+                match. With `counts`, the second side's count has the opposite sign.
+            groups: which features share a kernel; a function decides for all features,
+                including those that this method adds.
+
+        See the class for the other arguments.
+
+        Raises:
+            DataError: if a column is unknown, or a row cannot be used and is not dropped.
+        """
+        schema = Schema.of(
+            time=time,
+            first=first,
+            second=second,
+            outcome=outcome,
+            result=result,
+            difference=difference,
+            counts=counts,
+            home=home,
+            neutral=neutral,
+            weight=weight,
+            covariates=covariates,
+            library=library_of(frame),
+        )
+        rules = Rules(groups, unit, on_invalid, likelihood, schema)
+        return cls.from_observations(read_table(frame, rules), dtype, row_length)
+
+    @classmethod
+    def from_pairs(  # noqa: D417
+        cls,
+        times: Any,
+        first: Sequence[Side],
+        second: Sequence[Side],
+        outcome: Any = None,
+        *,
+        weight: Any = None,
+        covariates: Mapping[Hashable, Any] | None = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Read matches of two sides.
+
+        Args:
+            times: time of each match.
+            first: for each match the name of the first side, a list of names (a team of equal
+                parts) or a mapping from names to coefficients.
+            second: the same for the second side, whose coefficients have a minus. A name on
+                both sides of one match is invalid.
+            covariates: further features by name, each with its coefficients or one number
+                for all matches; 0 leaves the feature out of that match.
+
+        See the class for the other arguments.
+        """
+        sides = {"first": (first, 1.0), "second": (second, -1.0)}
+        columns = Columns(times, sides, covariates or {}, outcome, weight)
+        rules = Rules(groups, unit, on_invalid, likelihood)
+        return cls.from_observations(read_observations(columns, rules), dtype, row_length)
+
+    @classmethod
+    def from_mappings(  # noqa: D417
+        cls,
+        times: Any,
+        observations: Sequence[Side],
+        outcome: Any,
+        *,
+        weight: Any = None,
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Read observations of any linear combination of named features.
+
+        Args:
+            times: time of each observation.
+            observations: for each observation a mapping from names to coefficients; a name or
+                a list of names has coefficients of 1.
+
+        See the class for the other arguments.
+        """
+        columns = Columns(times, {"observations": (observations, 1.0)}, {}, outcome, weight)
+        rules = Rules(groups, unit, on_invalid, likelihood)
+        return cls.from_observations(read_observations(columns, rules), dtype, row_length)
+
+    @classmethod
+    def from_arrays(  # noqa: D417
+        cls,
+        times: Any,
+        features: ArrayLike,
+        coefficients: ArrayLike,
+        outcome: Any,
+        weight: Any = None,
+        names: Sequence[Hashable] | None = None,
+        groups: Groups = None,
+        *,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        likelihood: OutcomeDomain | None = None,
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Read observations of any linear combination of numbered features.
+
+        Args:
+            times: time of each observation.
+            features: integers [N, P] that count the features from 0; -1 in an empty slot.
+            coefficients: numbers [N, P]; ignored in an empty slot.
+            names: name of each feature; its number if `None`. May name features that are part
+                of no observation.
+
+        See the class for the other arguments.
+        """
+        rules = Rules(groups, unit, on_invalid, likelihood)
+        observations = read_arrays(times, features, coefficients, outcome, weight, names, rules)
+        return cls.from_observations(observations, dtype, row_length)
+
+    @classmethod
+    def from_observations(
+        cls,
+        observations: Observations,
+        dtype: DTypeLike | None = None,
+        row_length: int | None = None,
+        like: "Dataset | None" = None,
+    ) -> "Dataset":
+        """Encode checked observations, in the shapes of the data set `like` if they fit."""
+        kind = _float_type(dtype)
+        count, width = observations.features.shape
+        size, shapes = padded_size(count, count), {}
+        if like is not None:
+            old_size, old_width = like.slots.shape
+            size, width = old_size if count <= old_size else size, max(width, old_width)
+            shapes = {
+                each.group: Shape(each.gap.shape[0], each.gap.shape[1], each.linked)
+                for each in like.chains
+            }
+        if width > observations.features.shape[1]:
+            observations = observations._replace(
+                features=_padded(observations.features, (count, width), np.int32, -1),
+                coefficients=_padded(observations.coefficients, (count, width), kind),
+            )
+        index, chains, slots = encode(observations, kind, row_length, shapes, size)
+        outcome, weight = observations.outcome, observations.weight
+        coefficients = _padded(observations.coefficients, (size, width), kind)
+        return cls(
+            # Padding outcomes are valid ones, so that no likelihood makes NaN of them.
+            outcome=jax.device_put(_padded(outcome, (size,), kind, outcome[0])),
+            coefficients=jax.device_put(coefficients),
+            weight=None if weight is None else jax.device_put(_padded(weight, (size,), kind)),
+            slots=jax.device_put(slots),
+            chains=chains,
+            epoch=jax.device_put(Epoch.at(index.epoch, kind)),
+            index=index,
+        )
+
+    @property
+    def observations(self) -> Observations:
+        """The checked observations without padding, on the host.
+
+        Coefficients, outcomes and weights are those of the arrays above, also after they were
+        replaced.
+        """
+        index, count = self.index, len(self)
+        return Observations(
+            times=index.times,
+            features=index.features,
+            coefficients=np.asarray(self.coefficients)[:count],
+            outcome=np.asarray(self.outcome)[:count],
+            weight=None if self.weight is None else np.asarray(self.weight)[:count],
+            rows=index.rows,
+            names=index.names,
+            grouping=index.grouping,
+            scale=index.scale,
+            schema=index.schema,
+        )
+
+    def __len__(self) -> int:
+        """The number of observations, without padding."""
+        return len(self.index.times)
+
+    def subset(self, chosen: Any) -> "Dataset":
+        """Choose observations; all names stay, so that feature numbers do.
+
+        Args:
+            chosen: a boolean mask over the observations, a slice, or an array of their numbers.
+
+        Raises:
+            DataError: if no observation is chosen, or a mask has another length.
+        """
+        chosen = chosen if isinstance(chosen, slice) else np.asarray(chosen)
+        if isinstance(chosen, np.ndarray) and chosen.dtype == bool and chosen.shape != (len(self),):
+            raise DataError(
+                f"{{argument}} has the shape {chosen.shape}, but there are {len(self):,} "
+                "observations",
+                argument="chosen",
+            )
+        observations = self.observations.take(chosen)
+        if not len(observations.times):
+            raise DataError("No observation is chosen", argument="chosen")
+        return self._rebuilt(observations)
+
+    def extended(self, matches: Observations) -> "Dataset":
+        """Add observations at the end; shapes are kept while everything fits into them."""
+        return self._rebuilt(join_observations([self.observations, matches]), like=self)
+
+    def to_slots(self, parts: Sequence[ArrayLike]) -> np.ndarray:
+        """Values of entries, chain by chain, as [N, P] by observation and slot; 0 if empty.
+
+        An entry is known by its observation and slot whatever the layout of the chains, so
+        this and `to_chains` carry values of entries from one layout to another.
+        """
+        flat = np.concatenate([np.asarray(part).ravel() for part in parts])
+        slots = np.asarray(self.slots)[: len(self)]
+        return np.append(flat, np.zeros(1, flat.dtype))[np.minimum(slots, len(flat))]
+
+    def to_chains(self, values: np.ndarray) -> tuple[Array, ...]:
+        """Values by observation and slot in the layout of the chains; 0 in padding.
+
+        Args:
+            values: an array [n, p] for the first n observations and p slots.
+        """
+        sizes = [steps * rows for steps, rows in self.index.shapes]
+        flat = np.zeros(sum(sizes) + 1, values.dtype)
+        flat[np.asarray(self.slots)[: len(values), : values.shape[1]]] = values
+        # Empty slots have been written to the last place.
+        parts = np.split(flat[:-1], np.cumsum(sizes)[:-1])
+        arrays = [part.reshape(shape) for part, shape in zip(parts, self.index.shapes, strict=True)]
+        if self.mesh is None:
+            return tuple(map(jax.device_put, arrays))
+        return tuple(put(array, self.mesh, 1) for array in arrays)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Write the observations as a table.
+
+        Data from `from_frame` has the columns of its table again, so that `from_frame` with the
+        same arguments reads the same data: goals become points with the same result or
+        difference, and line-ups with fractions mappings. Other data has one row for each
+        observation and feature.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data's table if `None`,
+                or a mapping from names to arrays if there was none.
+        """
+        return write_observations(self.observations, library or self.index.library)
+
+    def without_index(self) -> "Dataset":
+        """The arrays alone, without names and times.
+
+        Data sets of one shape can then be stacked and passed through `vmap`. Inference and
+        the log marginal likelihood need no more; scores by name and predictions do.
+        """
+        return replace(self, index=None)
+
+    def shard(self, mesh: Mesh) -> "Dataset":
+        """Distribute the data over devices: cores of a CPU, GPUs, or those of all hosts.
+
+        Everything computed from it (`infer`, `learn`, predictions) then runs on all devices,
+        with the same results up to rounding. For two cores of a CPU, call
+        `jax.config.update("jax_num_cpu_devices", 2)` before anything else is done with JAX.
+        Under `jax.distributed` every process passes the same data and the same mesh.
+
+        Args:
+            mesh: the devices, such as `jax.make_mesh((jax.device_count(),), ("rows",))`.
+        """
+        if not isinstance(mesh, Mesh):
+            raise TypeError(
+                f"`mesh` must be a `jax.sharding.Mesh`, not {type(mesh).__name__}; make one with "
+                '`jax.make_mesh((jax.device_count(),), ("rows",))`.'
+            )
+        # The compiler chooses how to distribute what is computed.
+        automatic = (AxisType.Auto,) * len(mesh.axis_names)
+        mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=automatic)
+        chains = tuple(_shard_chain(chain, mesh, self.slots.size) for chain in self.chains)
+        axis = 0 if len(self.outcome) % mesh.size == 0 else None
+        place = lambda leaf, axis: jax.tree.map(lambda array: put(array, mesh, axis), leaf)  # noqa: E731
+        index = self.index
+        return Dataset(
+            outcome=place(self.outcome, axis),
+            coefficients=place(self.coefficients, axis),
+            weight=place(self.weight, axis),
+            slots=place(_moved_slots(self, chains), axis),
+            chains=chains,
+            epoch=place(self.epoch, None),
+            index=index and replace(index, shapes=tuple(chain.gap.shape for chain in chains)),
+        )
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that the data is distributed over, if it is."""
+        return self.chains[0].mesh
+
+    @property
+    def schema(self) -> Schema | None:
+        """The meaning of the table that the data was read from, if it was one."""
+        return self.index.schema
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """The names of the features; feature numbers count along them."""
+        return self.index.names
+
+    @property
+    def num_observations(self) -> int:
+        """The number of observations, without padding."""
+        return len(self)
+
+    @property
+    def num_features(self) -> int:
+        """The number of features."""
+        return len(self.index.names)
+
+    def feature_id(self, name: Hashable) -> int:
+        """The number of a feature; -1 if it is unknown."""
+        return int(self.index.feature_ids([name])[0])
+
+    def entries(self, name: Hashable) -> Entries:
+        """Positions, times and observations of a feature's entries, in the order of time."""
+        return self.index.entries(name)
+
+    def locate(self, features: ArrayLike, times: ArrayLike) -> Location:
+        """Find times among the entries of features, for prediction.
+
+        Args:
+            features: feature numbers; -1 for an unknown feature.
+            times: float64 times in the data's unit, as from `index.to_time`.
+
+        Returns:
+            The neighbouring entries and the time differences, in the data's type.
+        """
+        return self.index.locate(features, times, np.dtype(self.outcome.dtype))
+
+    def __repr__(self) -> str:
+        index = self.index
+        if index is None:
+            return f"Dataset of {self.outcome.shape} observations without index"
+        sizes = f"{_plural(len(self), 'observation')} and {_plural(len(index.names), 'feature')}"
+        lines = [
+            f"Dataset of {sizes}",
+            *([] if index.schema is None else [f"  read     {index.schema.describe()}"]),
+            f"  time     {_describe_times(index)}",
+            *(f"  group    {_describe_group(index, k)}" for k in range(len(self.chains))),
+            f"  outcome  {_describe_values(self.outcome, len(self), signed=True)}",
+        ]
+        if self.weight is not None:
+            lines.append(f"  weight   {_describe_values(self.weight, len(self), signed=False)}")
+        return "\n".join(lines)
+
+    def _rebuilt(self, observations: Observations, like: "Dataset | None" = None) -> "Dataset":
+        """Other observations with this data's type, row length and devices."""
+        data = Dataset.from_observations(
+            observations, self.outcome.dtype, self.index.row_length, like
+        )
+        return data if self.mesh is None else data.shard(self.mesh)
+
+
+def concat(parts: Sequence[Dataset]) -> Dataset:
+    """Join data sets, one after the other.
+
+    The type, the schema and the rule for the groups are those of the first. Its shapes are kept
+    where all observations fit into them, so that compiled programs still apply.
+
+    Args:
+        parts: the data sets, whose times have the same kind and unit.
+
+    Raises:
+        DataError: if there is none, or their times differ in kind or unit.
+    """
+    parts = list(parts)
+    if not parts:
+        raise DataError("There is no data set to join")
+    joined = join_observations([part.observations for part in parts])
+    return parts[0]._rebuilt(joined, like=parts[0])
+
+
+def read_alike(matches: Any, rules: Rules) -> Observations:
+    """Read further matches: a table with the columns of the first one, or a data set."""
+    return matches.observations if isinstance(matches, Dataset) else read_table(matches, rules)
+
+
+def _float_type(dtype: DTypeLike | None) -> np.dtype:
+    own = np.dtype(jnp.result_type(float))
+    kind = own if dtype is None else np.dtype(dtype)
+    if kind not in (np.float32, np.float64):
+        raise DataError(f"{{argument}} is {kind}, but must be float32 or float64", argument="dtype")
+    if kind == np.float64 and own != np.float64:
+        raise DataError(
+            "{argument} is float64, but JAX is set to 32 bits",
+            "Enable `jax_enable_x64`, or pass float32 (time differences are computed in float64 "
+            "all the same).",
+            argument="dtype",
+        )
+    return kind
+
+
+def _padded(
+    array: np.ndarray, shape: tuple[int, ...], dtype: DTypeLike, padding: float = 0
+) -> np.ndarray:
+    """A larger array of another type."""
+    padded = np.full(shape, padding, dtype)
+    padded[tuple(map(slice, array.shape))] = array
+    return padded
+
+
+def _shard_chain(chain: Chain, mesh: Mesh, no_source: int) -> Chain:
+    """Distribute the rows of a chain; add empty rows so that every device has as many."""
+    steps, rows = chain.gap.shape
+    missing = -rows % mesh.size
+    paddings = {"first": True, "source": no_source, "offset": np.min(chain.offset)}
+    arrays = {}
+    for name in ("gap", "offset", "age", "first", "source", "feature"):
+        array = np.asarray(getattr(chain, name))
+        empty = np.full((steps, missing), paddings.get(name, 0), array.dtype)
+        arrays[name] = put(np.concatenate([array, empty], axis=1), mesh, 1)
+    return replace(chain, **arrays, mesh=mesh)
+
+
+def _moved_slots(data: Dataset, chains: tuple[Chain, ...]) -> np.ndarray:
+    """The positions of slots in chains that have more rows."""
+    old = [chain.gap.shape for chain in data.chains]
+    new = [chain.gap.shape for chain in chains]
+    slots = np.asarray(data.slots)
+    if old == new:
+        return slots
+    moved = np.full_like(slots, sum(steps * rows for steps, rows in new))
+    before = after = 0
+    for (steps, rows), (_, more_rows) in zip(old, new, strict=True):
+        here = (slots >= before) & (slots < before + steps * rows)
+        step, row = np.divmod(slots[here] - before, rows)
+        moved[here] = after + step * more_rows + row
+        before, after = before + steps * rows, after + steps * more_rows
+    return moved
+
+
+def _describe_times(index: Index) -> str:
+    span = np.array([index.times.min(), index.times.max()])
+    unit = f", in {index.unit}s" if index.unit else ""
+    if not index.scale.dates:
+        likely = ", numbers that look like dates" if look_like_dates(index.times) else ""
+        return f"{span[0]:.10g} to {span[1]:.10g}{unit}{likely}"
+    first, last = (str(time).removesuffix("T00:00:00.000") for time in index.scale.to_user(span))
+    return f"{first} to {last}{unit}"
+
+
+def _describe_group(index: Index, number: int) -> str:
+    counts = index.counts[(index.feature_group == number) & (index.counts > 0)]
+    steps, rows = index.shapes[number]
+    entries, once = int(counts.sum()), int((counts == 1).sum())
+    padding = 100.0 * (1.0 - entries / (steps * rows))
+    return (
+        f"{index.groups[number]!r}: {_plural(len(counts), 'feature')} ({once:,} seen once), "
+        f"{_plural(entries, 'entry', 'entries')} in {_plural(rows, 'row')} of "
+        f"{_plural(steps, 'step')} ({padding:.1f} % padding)"
+    )
+
+
+def _describe_values(values: object, count: int, signed: bool) -> str:
+    """The distinct values and their counts, or their range if they are many."""
+    if not isinstance(values, (np.ndarray, jax.Array)) or not is_known(values):
+        return "not known here"
+    known = np.asarray(values)[:count]
+    # A sample shows at once that there are many distinct values.
+    if known.size and len(np.unique(known[:_SAMPLE])) <= _FEW:
+        distinct, counts = np.unique(known, return_counts=True)
+        if len(distinct) <= _FEW:
+            results = distinct[0] < 0 or distinct[-1] == 1
+            sign = "+" if signed and results else ""
+            shown = [f"{value:{sign}g}" if value else "0" for value in distinct]
+            pairs = list(zip(shown, counts, strict=True))[::-1]
+            return ", ".join(f"{value} ({number:,})" for value, number in pairs)
+    return f"{known.min():.6g} to {known.max():.6g}, mean {known.mean(dtype=np.float64):.6g}"
+
+
+def _plural(number: int, word: str, words: str | None = None) -> str:
+    return f"{number:,} {word if number == 1 else words or word + 's'}"

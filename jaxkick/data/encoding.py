@@ -1,0 +1,471 @@
+"""From checked observations to chains, and the index that finds names and times in them."""
+
+import hashlib
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxkick._typing import Float, Int
+from jaxkick.chains.layout import Chain, Layout, build_chain, flat_positions, plan_layout
+from jaxkick.data.columns import TimeScale
+from jaxkick.data.reading import Observations
+from jaxkick.data.schema import Groups, Schema, group_of
+from jaxkick.errors import DataError
+
+__all__ = ["Entries", "Index", "Location", "Played", "Shape", "encode", "padded_size"]
+
+
+class Entries(NamedTuple):
+    """The entries of one feature, in the order of time.
+
+    Attributes:
+        positions: flat positions in the concatenation of all chains, as in `Dataset.slots`.
+        times: float64 times in the data's unit.
+        observations: numbers of the observations.
+    """
+
+    positions: np.ndarray
+    times: np.ndarray
+    observations: np.ndarray
+
+
+class Played(NamedTuple):
+    """The number of a feature's matches and the time of the last; minus infinity if none."""
+
+    matches: int
+    last: float
+
+
+class Location(eqx.Module):
+    """Features at times, each between two entries of its chain.
+
+    An entry at the very time is the left neighbour, the last such if there are several.
+
+    Attributes:
+        group: number of the feature's group; -1 for an unknown feature, or a group without
+            entries.
+        left: flat position of the last entry at or before the time, in the concatenation of
+            all chains; -1 if there is none.
+        right: flat position of the next entry; -1 if there is none.
+        left_gap: time since the left neighbour; 0 if there is none.
+        right_gap: time until the right neighbour; 0 if there is none.
+        offset: time since the data's epoch.
+        age: time since the feature's first entry, negative before it; 0 for a feature
+            without entries.
+    """
+
+    group: Int[np.ndarray, "*Q"]
+    left: Int[np.ndarray, "*Q"]
+    right: Int[np.ndarray, "*Q"]
+    left_gap: Float[np.ndarray, "*Q"]
+    right_gap: Float[np.ndarray, "*Q"]
+    offset: Float[np.ndarray, "*Q"]
+    age: Float[np.ndarray, "*Q"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Index:
+    """Names, groups, times and the places of entries, on the host.
+
+    Hashable, and equal where the content is equal. Feature numbers count along `names`.
+    Entries are listed group by group, feature by feature, in the order of time.
+
+    Attributes:
+        names: the key of each feature.
+        groups: names of the groups, one for each chain.
+        scale: the conversion between the user's times and numbers.
+        epoch: the time that offsets count from.
+        times: float64 time of each observation.
+        features: feature numbers [N, P] of each observation; -1 in an empty slot.
+        rows: the user's row of each observation, or `None` where each row made one.
+        feature_group: number of each feature's group; -1 if the group has no entries.
+        counts: number of entries of each feature.
+        begins: number of each feature's first entry.
+        places: place of each feature's first entry in its chain, counted along the rows.
+        shapes: steps and rows of each chain.
+        entry_observations: observation of each entry.
+        grouping: the rule for the groups, which also gives the group of unseen names.
+        schema: the meaning of the user's table, if there was one.
+        row_length: steps of the rows of the chains, if the user chose them.
+    """
+
+    names: tuple[Hashable, ...]
+    groups: tuple[str, ...]
+    scale: TimeScale
+    epoch: float
+    times: np.ndarray
+    features: np.ndarray
+    rows: np.ndarray | None
+    feature_group: np.ndarray
+    counts: np.ndarray
+    begins: np.ndarray
+    places: np.ndarray
+    shapes: tuple[tuple[int, int], ...]
+    entry_observations: np.ndarray
+    grouping: Groups
+    schema: Schema | None = None
+    row_length: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
+
+    def __hash__(self) -> int:
+        return hash(self._outline)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Index) or self._outline != other._outline:
+            return False
+        return self._digest == other._digest and self.grouping == other.grouping
+
+    def __repr__(self) -> str:
+        return f"Index({len(self.names):,} features, {len(self.times):,} observations)"
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of time, where it is known."""
+        return self.scale.unit
+
+    @property
+    def library(self) -> str | None:
+        """The library of the user's table, where there was one."""
+        return None if self.schema is None else self.schema.library
+
+    @cached_property
+    def bases(self) -> np.ndarray:
+        """Position of each chain's begin in the concatenation of all chains, and the end."""
+        sizes = [steps * rows for steps, rows in self.shapes]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @property
+    def num_entries(self) -> int:
+        """The number of entries."""
+        return len(self.entry_observations)
+
+    @property
+    def latest(self) -> float:
+        """The time of the last observation."""
+        return float(self.times.max())
+
+    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
+        """Convert the user's times to float64 numbers; see `TimeScale.to_numbers`."""
+        return self.scale.to_numbers(times, argument)
+
+    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
+        """The int32 numbers of features by name; -1 for unknown names."""
+        names = list(names)
+        numbers = self._numbers
+        return np.fromiter((numbers.get(name, -1) for name in names), np.int32, len(names))
+
+    def group_of(self, name: Hashable) -> str:
+        """The name of a feature's group, also of an unknown feature."""
+        return group_of(self.grouping, name)
+
+    def members(self, group: str) -> list[Hashable]:
+        """The names of a group's features that have observations."""
+        chosen = (self.feature_group == self.groups.index(group)) & (self.counts > 0)
+        return [self.names[member] for member in np.flatnonzero(chosen)]
+
+    def played(self, name: Hashable, until: float) -> Played:
+        """The number of a feature's observations until a time, and the time of the last."""
+        times = self.entries(name).times
+        count = int(np.searchsorted(times, until, side="right"))
+        return Played(count, float(times[count - 1]) if count else -np.inf)
+
+    def group_ids(self, names: Iterable[Hashable]) -> np.ndarray:
+        """The numbers of the groups of names, known or not; -1 for a group without entries."""
+        number = {group: place for place, group in enumerate(self.groups)}
+        return np.array([number.get(self.group_of(name), -1) for name in names], np.int32)
+
+    def entries(self, name: Hashable) -> Entries:
+        """The entries of a feature in the order of time; none for an unknown name."""
+        feature = self._numbers.get(name, -1)
+        count = 0 if feature < 0 else int(self.counts[feature])
+        if not count:
+            return Entries(np.empty(0, np.int32), np.empty(0), np.empty(0, np.int32))
+        ranks = np.arange(count)
+        observations = self.entry_observations[self.begins[feature] + ranks]
+        positions = self.positions(np.full(count, feature), ranks)
+        return Entries(positions, self.times[observations], observations)
+
+    def positions(self, features: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+        """Flat positions of the `ranks`-th entries of features that have entries, as int32."""
+        group = self.feature_group[features]
+        steps, rows = np.array(self.shapes, np.int64)[group].T
+        places = self.places[features] + ranks
+        return (self.bases[group] + flat_positions(places, steps, rows)).astype(np.int32)
+
+    def locate(self, features: ArrayLike, times: ArrayLike, dtype: np.dtype) -> Location:
+        """Find times among the entries of features, by bisection for all queries at once.
+
+        Args:
+            features: numbers of the features; -1 for an unknown one.
+            times: float64 times in the data's unit.
+            dtype: floating-point type of the differences, which are computed in float64.
+
+        Returns:
+            The location of each query, as NumPy arrays.
+
+        Raises:
+            DataError: if a feature number is out of range or a time is not finite.
+        """
+        features, times = np.broadcast_arrays(
+            np.asarray(features, np.int64), np.asarray(times, np.float64)
+        )
+        if features.size and not (features.min() >= -1 and features.max() < len(self.names)):
+            problem = f"{{argument}} must count from 0 to {len(self.names) - 1:,}, or be -1"
+            raise DataError(problem, argument="features")
+        if not np.isfinite(times).all():
+            raise DataError("{argument} must be finite", "Drop missing times.", argument="times")
+        known = features >= 0
+        counts = np.where(known, self.counts[features], 0)
+        before = self._count_until(np.where(known, self.begins[features], 0), counts, times)
+        left, left_time = self._entry(features, before - 1, before > 0)
+        right, right_time = self._entry(features, before, before < counts)
+        _, first_time = self._entry(features, np.zeros_like(before), counts > 0)
+        return Location(
+            group=np.where(known, self.feature_group[features], -1).astype(np.int32),
+            left=left,
+            right=right,
+            left_gap=np.where(left >= 0, times - left_time, 0.0).astype(dtype),
+            right_gap=np.where(right >= 0, right_time - times, 0.0).astype(dtype),
+            offset=np.asarray(times - self.epoch, dtype),
+            age=np.where(counts > 0, times - first_time, 0.0).astype(dtype),
+        )
+
+    def _count_until(self, begins: np.ndarray, counts: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """The number of a feature's entries at or before each time."""
+        low, high = np.zeros_like(counts), counts.copy()
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            entry = np.where(open_, begins + middle, 0)
+            after = self.times[self.entry_observations[entry]] > times
+            high = np.where(open_ & after, middle, high)
+            low = np.where(open_ & ~after, middle + 1, low)
+        return low
+
+    def _entry(
+        self, features: np.ndarray, ranks: np.ndarray, exists: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and times of entries; -1 and 0 where there is none."""
+        positions = np.full(features.shape, -1, np.int32)
+        times = np.zeros(features.shape)
+        chosen, ranks = features[exists], ranks[exists]
+        positions[exists] = self.positions(chosen, ranks)
+        times[exists] = self.times[self.entry_observations[self.begins[chosen] + ranks]]
+        return positions, times
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _outline(self) -> tuple:
+        """The parts that are cheap to compare."""
+        sizes = (len(self.names), len(self.times), len(self.entry_observations), self.rows is None)
+        return (sizes, self.groups, self.shapes, self.scale, self.epoch)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        # `grouping` is compared on its own: a mapping has no order, a function no content.
+        digest = hashlib.blake2b("\n".join(map(repr, self.names)).encode(errors="surrogatepass"))
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if isinstance(array, np.ndarray):
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        return digest.digest()
+
+
+class Shape(NamedTuple):
+    """The shape of a chain: steps, rows, and whether rows may begin inside a feature."""
+
+    steps: int
+    rows: int
+    linked: bool
+
+
+class _Order(NamedTuple):
+    """Features in chain order: by group, the one with most entries first."""
+
+    groups: tuple[str, ...]
+    feature_group: np.ndarray
+    counts: np.ndarray
+    begins: np.ndarray
+    members: tuple[np.ndarray, ...]
+
+
+def padded_size(number: int, total: int) -> int:
+    """Round a number of rows, steps or observations up to one of a few sizes.
+
+    A compiled program serves all data of one shape. Data sets of similar sizes therefore have
+    the same shape, and there is room for a few more observations. The sizes are multiples of
+    a power of two, at most `2**-(bits // 3)` apart where `bits` are those of `total`
+    entries or observations: 12 % for
+    500 entries, 3 % for 50,000 and 0.8 % for two million.
+    """
+    fineness = total.bit_length() // 3
+    step = 1 << max(0, number.bit_length() - 1 - fineness)
+    return -(-number // step) * step
+
+
+def encode(
+    observations: Observations,
+    dtype: np.dtype,
+    row_length: int | None = None,
+    shapes: dict[str, Shape] | None = None,
+    num_padded: int = 0,
+) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
+    """Build the chains of a data set, the slots that lead into them, and the index.
+
+    Args:
+        observations: the observations.
+        dtype: floating-point type of the chains.
+        row_length: steps of the rows of every chain, or `None` to choose them.
+        shapes: shapes by group that are kept where all entries fit into them.
+        num_padded: number of observations with padding.
+
+    Returns:
+        The index, the chains and the slots [num_padded, P].
+
+    Raises:
+        DataError: if the data is too large for 32-bit positions.
+    """
+    times, features, names = observations.times, observations.features, observations.names
+    num_slots = max(num_padded, len(features)) * features.shape[1]
+    _check_size(num_slots)
+    groups = [group_of(observations.grouping, name) for name in names]
+    order = _order_features(features, groups)
+    source = _sort_entries(features, times, order)
+    entries = source // np.int32(features.shape[1])
+    epoch = float(np.floor(times.min()))
+    slots = np.full(num_slots, -1, np.int32)
+    places = np.zeros(len(groups), np.int64)
+    chains, base = [], 0
+    for group, members in zip(order.groups, order.members, strict=True):
+        counts = order.counts[members]
+        begin = order.begins[members[0]]
+        part = slice(begin, begin + int(counts.sum()))
+        layout = _lay_out(counts, row_length, (shapes or {}).get(group))
+        _check_size(base + layout.steps * layout.rows)
+        positions = layout.positions(counts)
+        places[members] = layout.starts
+        slots[source[part]] = positions + base
+        entry_times = times[entries[part]]
+        given = {"group": group, "epoch": epoch, "no_source": num_slots, "dtype": dtype}
+        chains.append(
+            build_chain(
+                layout, positions, counts, entry_times, source[part], features=members, **given
+            )
+        )
+        base += layout.steps * layout.rows
+    slots[slots < 0] = base
+    index = Index(
+        names=names,
+        groups=order.groups,
+        scale=observations.scale,
+        epoch=epoch,
+        times=times,
+        features=features,
+        rows=observations.rows,
+        feature_group=order.feature_group,
+        counts=order.counts,
+        begins=order.begins,
+        places=places,
+        shapes=tuple(chain.gap.shape for chain in chains),
+        entry_observations=entries,
+        grouping=observations.grouping,
+        schema=observations.schema,
+        row_length=row_length,
+    )
+    return index, tuple(chains), slots.reshape(-1, features.shape[1])
+
+
+def _lay_out(counts: np.ndarray, row_length: int | None, shape: Shape | None) -> Layout:
+    """Place the features of a group: in the given shape if they fit, else in a padded one."""
+    backend, total = jax.default_backend(), int(counts.sum())
+    if shape is not None and (layout := _fit(counts, shape)) is not None:
+        return layout
+    layout = plan_layout(counts, backend, row_length)
+    steps, rows, starts, linked = layout
+    if not linked and row_length is None:
+        # Longer rows, so that the longest feature may grow.
+        steps = padded_size(steps, total)
+        longer = _fit(counts, Shape(steps, rows, linked=False))
+        steps, starts = (layout.steps, starts) if longer is None else (steps, longer.starts)
+    if rows > 1:
+        rows = padded_size(rows, total)
+        rows += rows % 2
+    return Layout(steps, rows, starts, linked)
+
+
+def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:
+    """The places of features in a chain of this shape, or `None` if they do not fit."""
+    steps, rows, linked = shape
+    if linked:
+        fits = counts.sum() <= steps * rows
+        return Layout(steps, rows, np.cumsum(counts) - counts, linked=True) if fits else None
+    layout = plan_layout(counts, jax.default_backend(), steps)
+    # A chain of one row may have longer rows without moving anything.
+    if layout.linked or layout.rows > rows or (layout.steps != steps and layout.rows > 1):
+        return None
+    return Layout(steps, rows, layout.starts, linked=False)
+
+
+def _order_features(features: np.ndarray, groups: list[str]) -> _Order:
+    # Empty slots are counted in front and left off.
+    counts = np.bincount((features + np.int32(1)).ravel(), minlength=len(groups) + 1)[1:]
+    seen = counts > 0
+    used = tuple(sorted({group for group, there in zip(groups, seen, strict=True) if there}))
+    number = {group: place for place, group in enumerate(used)}
+    feature_group = np.array([number.get(group, -1) for group in groups], np.int32)
+    order = np.lexsort((np.arange(len(counts)), -counts, feature_group))
+    order = order[seen[order]]
+    begins = np.zeros(len(counts), np.int64)
+    begins[order] = np.cumsum(counts[order]) - counts[order]
+    members = tuple(order[feature_group[order] == place] for place in range(len(used)))
+    return _Order(used, feature_group, counts, begins, members)
+
+
+def _sort_entries(features: np.ndarray, times: np.ndarray, order: _Order) -> np.ndarray:
+    """The flat index of each entry's observation and slot, in chain order."""
+    num_slots = features.shape[1]
+    rank = np.zeros(len(order.counts), np.int64)
+    rank[np.concatenate(order.members)] = np.arange(sum(map(len, order.members)))
+    by_time = None
+    if not (times[1:] >= times[:-1]).all():
+        by_time = np.argsort(times, kind="stable")
+        # `take` is several times faster than indexing with the order.
+        features = features.take(by_time, axis=0)
+    # One integer holds the feature and the place in time, so that one plain sort is enough.
+    bits = np.int64(features.size).item().bit_length()
+    keys = rank[features]
+    keys <<= bits
+    keys += np.arange(features.size).reshape(features.shape)
+    keys = keys[features >= 0]
+    keys.sort()
+    keys &= (1 << bits) - 1
+    if by_time is not None:
+        slot = keys % num_slots
+        keys //= num_slots
+        keys = by_time[keys]
+        keys *= num_slots
+        keys += slot
+    return keys.astype(np.int32)
+
+
+def _check_size(size: int) -> None:
+    if size >= 2**31:
+        raise DataError(
+            f"The data takes {size:,} places, but positions have 32 bits",
+            "Split the data, or use fewer features in each observation.",
+        )

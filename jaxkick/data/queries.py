@@ -1,0 +1,224 @@
+"""Questions of predictions: named features at times, as arrays of feature numbers."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxkick.data.columns import TimeScale, to_floats, to_list
+from jaxkick.data.encoding import Played
+from jaxkick.data.reading import naming_columns, read_frame
+from jaxkick.data.schema import HOME, Feature, Schema
+from jaxkick.data.sides import (
+    Block,
+    Lineup,
+    Vocabulary,
+    check_home,
+    join,
+    read_covariate,
+    read_side,
+)
+from jaxkick.errors import DataError
+
+__all__ = ["Directory", "Match", "Query", "read_match", "read_matches", "read_query"]
+
+
+class Directory(Protocol):
+    """Names, groups, times and matches played: what a data set's index and a stream share."""
+
+    @property
+    def names(self) -> tuple[Hashable, ...]: ...
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+    @property
+    def scale(self) -> TimeScale: ...
+    @property
+    def schema(self) -> Schema | None: ...
+    @property
+    def library(self) -> str | None: ...
+    @property
+    def latest(self) -> float: ...
+    def to_time(self, times: Any, argument: str = "times") -> np.ndarray: ...
+    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray: ...
+    def group_of(self, name: Hashable) -> str: ...
+    def members(self, group: str) -> list[Hashable]: ...
+    def played(self, name: Hashable, until: float) -> Played: ...
+
+
+class Query(NamedTuple):
+    """Linear combinations of features at times, and the shape of the answers.
+
+    Attributes:
+        shape: shape of the answers: `()` for one combination at one time.
+        times: float64 times [Q] in the data's unit.
+        features: feature numbers [Q, P]; -1 in an empty slot and for an unknown feature.
+        groups: names of the groups of the features [Q, P]; empty in an empty slot.
+        coefficients: coefficients [Q, P]; 0 in an empty slot.
+    """
+
+    shape: tuple[int, ...]
+    times: np.ndarray
+    features: np.ndarray
+    groups: np.ndarray
+    coefficients: np.ndarray
+
+
+def read_query(
+    directory: Directory,
+    times: Any,
+    sides: Mapping[str, tuple[Any, float]],
+    covariates: Mapping[Hashable, Any],
+) -> Query:
+    """Read combinations of features at times; one of either is used for all of the other.
+
+    Args:
+        directory: names, groups and times.
+        times: one time or many, in the user's terms.
+        sides: for each argument one name, list of names or mapping to coefficients, or a
+            list of them for many combinations, and the sign of their coefficients. A list
+            of names alone is many combinations of one feature each.
+        covariates: further features by name, each with one coefficient or many.
+    """
+    numbers = np.asarray(directory.to_time(times, "time"))
+    sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
+    covariates = {name: _without_array(values) for name, values in covariates.items()}
+    arguments = {name: values for name, (values, _) in sides.items()}
+    arguments |= {f"covariates[{name!r}]": values for name, values in covariates.items()}
+    lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
+    if numbers.ndim:
+        lengths["time"] = len(numbers)
+    count = _common_length(lengths)
+    vocabulary = Vocabulary()
+    blocks = []
+    for argument, (values, sign) in sides.items():
+        many = values if argument in lengths else [values]
+        block = read_side(many, sign, vocabulary, argument, len(many))
+        blocks.append(
+            Block(*(np.repeat(part, count // max(len(many), 1), axis=0) for part in block))
+        )
+    for name, values in covariates.items():
+        label = f"covariates[{name!r}]"
+        one_for_all = lengths.get(label) == 1 and count > 1
+        values = next(iter(values)) if one_for_all else values
+        blocks.append(read_covariate(name, values, vocabulary, label, count))
+    block = join(blocks)
+    _check(block, vocabulary, bool(lengths))
+    block = block.compact()
+    names = vocabulary.names()
+    # The last element is for empty slots, whose code is -1.
+    ids = np.append(directory.feature_ids(names), -1)
+    groups = np.array([*map(directory.group_of, names), ""], dtype=object)
+    return Query(
+        shape=(count,) if lengths else (),
+        times=np.broadcast_to(numbers, (count,)),
+        features=ids[block.features],
+        groups=groups[block.features],
+        coefficients=block.coefficients,
+    )
+
+
+class Match(NamedTuple):
+    """One match to predict, or many.
+
+    Attributes:
+        first: the first side of each, as `read_query` takes it.
+        second: the second side of each.
+        covariates: coefficients of further features by name, including the home advantage.
+    """
+
+    first: Any
+    second: Any
+    covariates: dict[Hashable, Any]
+
+
+def read_match(
+    directory: Directory,
+    first: Any,
+    second: Any,
+    covariates: Mapping[Hashable, ArrayLike] | None,
+    home: ArrayLike | None,
+) -> Match:
+    """Read matches by name; `home` is +1 if the first side is at home, -1 the second, 0 neutral."""
+    extra = dict(covariates or {})
+    if home is not None:
+        if HOME not in directory.names:
+            raise DataError(
+                "{argument} is given, but the data has no home advantage",
+                "Leave it out, or build the data with `Dataset.from_frame(..., home=...)`.",
+                argument="home",
+            )
+        sides = np.asarray(home, np.float64)
+        extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
+    return Match(first, second, extra)
+
+
+def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
+    """Read matches and their times from a table with the columns of the data's own table."""
+    if directory.schema is None:
+        raise DataError(
+            "The data was not made from a table, so the meaning of columns is unknown",
+            "Use `predict(first, second, time)`.",
+        )
+    with naming_columns(directory.schema):
+        columns = read_frame(frame, directory.schema, with_outcome=False)
+        num_rows = len(columns.times)
+        first, second = (
+            _side_cells(side, argument, num_rows) for argument, (side, _) in columns.sides.items()
+        )
+        covariates = {
+            name: to_floats(values, f"covariates[{name!r}]", num_rows)
+            for name, values in columns.covariates.items()
+        }
+    return Match(first, second, covariates), columns.times
+
+
+def _side_cells(side: Any, argument: str, num_rows: int) -> list:
+    """One name, list or mapping for each match."""
+    if not isinstance(side, Lineup):
+        return to_list(side)
+    vocabulary = Vocabulary()
+    block = read_side(side, 1.0, vocabulary, argument, num_rows).compact()
+    names = vocabulary.names()
+    return [
+        {names[code]: part for code, part in zip(codes, parts, strict=True) if code >= 0}
+        for codes, parts in zip(*map(np.ndarray.tolist, block), strict=True)
+    ]
+
+
+def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
+    """Refuse missing names and coefficients that are not finite."""
+
+    def refuse(bad: np.ndarray, problem: str, remedy: str) -> None:
+        rows = np.flatnonzero(bad.any(axis=1))
+        if rows.size:
+            row = int(rows[0]) if many else None
+            raise DataError(problem, remedy, row=row, count=len(rows))
+
+    refuse(vocabulary.missing()[block.features], "a name is missing", "Name every competitor.")
+    refuse(
+        ~np.isfinite(block.coefficients),
+        "a coefficient is missing or infinite",
+        "Coefficients, such as who is at home, must be numbers.",
+    )
+
+
+def _without_array(values: Any) -> Any:
+    """The value of an array without dimensions."""
+    return values.item() if getattr(values, "ndim", None) == 0 else values
+
+
+def _is_many(values: Any) -> bool:
+    """Return whether an argument gives one value for each query rather than one for all."""
+    return hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping, Feature))
+
+
+def _common_length(lengths: Mapping[str, int]) -> int:
+    """The number of queries; arguments of one element are used for all."""
+    different = {length for length in lengths.values() if length != 1}
+    if len(different) > 1:
+        found = ", ".join(f"`{argument}` has {length:,}" for argument, length in lengths.items())
+        raise DataError(
+            f"The arguments differ in length: {found}", "Pass as many of each, or one for all."
+        )
+    return different.pop() if different else 1

@@ -1,0 +1,496 @@
+"""From a table, names or arrays to checked observations."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import narwhals as nw
+import numpy as np
+
+from jaxkick.data.columns import (
+    TimeScale,
+    as_column,
+    is_boolean,
+    is_missing,
+    read_times,
+    to_floats,
+)
+from jaxkick.data.schema import HOME, Groups, Schema, read_groups
+from jaxkick.data.sides import (
+    Block,
+    Lineup,
+    Vocabulary,
+    join,
+    on_both_sides,
+    read_covariate,
+    read_home,
+    read_side,
+    split_counts,
+)
+from jaxkick.errors import Checks, DataError, OnInvalid, did_you_mean, plain
+
+__all__ = [
+    "Columns",
+    "Observations",
+    "OutcomeDomain",
+    "Rules",
+    "check_outcomes",
+    "join_observations",
+    "library_of",
+    "read_arrays",
+    "read_frame",
+    "read_observations",
+    "read_table",
+]
+
+
+class OutcomeDomain(Protocol):
+    """The part of a likelihood that knows which outcomes are possible.
+
+    `domain` describes them in words; `check` says for each outcome whether it is outside.
+    """
+
+    @property
+    def domain(self) -> str: ...
+    def check(self, outcome: np.ndarray) -> np.ndarray: ...
+
+
+class Observations(NamedTuple):
+    """Checked observations of sparse linear combinations of features.
+
+    Attributes:
+        times: float64 time of each observation, in the unit of `scale`.
+        features: int32 feature numbers [N, P], each once in an observation; -1 in empty slots,
+            which come last.
+        coefficients: coefficients [N, P]; 0 in empty slots.
+        outcome: outcome of each observation.
+        weight: weight of each observation, or `None`.
+        rows: the user's row of each observation, or `None` where each row made one.
+        names: the key of each feature; feature numbers count along them.
+        grouping: the rule for the groups of features.
+        scale: the conversion between the user's times and numbers.
+        schema: the meaning of the user's table, if there was one.
+    """
+
+    times: np.ndarray
+    features: np.ndarray
+    coefficients: np.ndarray
+    outcome: np.ndarray
+    weight: np.ndarray | None
+    rows: np.ndarray | None
+    names: tuple[Hashable, ...]
+    grouping: Groups
+    scale: TimeScale
+    schema: Schema | None = None
+
+    def take(self, chosen: Any) -> "Observations":
+        """Choose observations by a boolean mask, a slice or numbers; all names stay."""
+        block = Block(self.features[chosen], self.coefficients[chosen]).trim()
+        return self._replace(
+            **block._asdict(),
+            times=self.times[chosen],
+            outcome=self.outcome[chosen],
+            weight=None if self.weight is None else self.weight[chosen],
+            rows=self.row_numbers[chosen],
+        )
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The user's row of each observation."""
+        return np.arange(len(self.times)) if self.rows is None else self.rows
+
+
+class Columns(NamedTuple):
+    """The columns of a table, by what they mean.
+
+    Attributes:
+        times: the time of each match.
+        sides: for each argument the values that `read_side` takes, and their sign.
+        covariates: coefficients of further features by name, the home advantage among them.
+        outcome: outcomes; `None` where the first side always won; two columns for counts.
+        weight: weights, or `None`.
+    """
+
+    times: Any
+    sides: dict[str, tuple[Any, float]]
+    covariates: Mapping[Hashable, Any]
+    outcome: Any
+    weight: Any
+
+
+class Rules(NamedTuple):
+    """Options that all readers share: those of `Dataset`, and the meaning of a table."""
+
+    groups: Groups = None
+    unit: str | None = None
+    on_invalid: OnInvalid = "raise"
+    likelihood: OutcomeDomain | None = None
+    schema: Schema | None = None
+
+
+def library_of(frame: Any) -> str | None:
+    """The library of a table; `None` for a mapping from names to columns."""
+    if isinstance(frame, Mapping):
+        return None
+    try:
+        table = nw.from_native(frame, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(
+            f"{{argument}} has several columns of one name ({' '.join(str(error).split())})",
+            "Rename them.",
+            argument="frame",
+        ) from None
+    if not isinstance(table, nw.DataFrame):
+        raise DataError(
+            f"{{argument}} is a {type(frame).__name__}, but must be a pandas, polars or pyarrow "
+            "table in memory, or a mapping from names to columns",
+            "Collect a lazy table first.",
+            argument="frame",
+        )
+    return table.implementation.value
+
+
+def read_table(frame: Any, rules: Rules) -> Observations:
+    """Read a table whose columns have the meaning of `rules.schema`."""
+    if rules.schema is None:
+        raise DataError(
+            "The data was not made from a table, so the meaning of columns is unknown",
+            "Pass a `Dataset` of the new matches.",
+        )
+    with naming_columns(rules.schema):
+        return read_observations(read_frame(frame, rules.schema), rules)
+
+
+@contextmanager
+def naming_columns(schema: Schema):
+    """Add the user's column to errors that know only the argument."""
+    try:
+        yield
+    except DataError as error:
+        if error.column is None and error.argument is not None:
+            error.column = schema.columns.get(error.argument)
+        raise
+
+
+def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns:
+    """Take the columns that a schema names out of a table.
+
+    Args:
+        frame: the table.
+        schema: the meaning of its columns.
+        with_outcome: whether to read outcomes and weights; future matches have none.
+    """
+    table = frame if library_of(frame) is None else nw.from_native(frame, eager_only=True)
+    names = list(table if isinstance(table, Mapping) else table.columns)
+
+    def column(argument: str, value: Any, optional: bool = False) -> Any:
+        """A column by its name; numbers, and `None` where it is optional, as they are."""
+        if isinstance(value, str) and value in names:
+            return as_column(table[value], argument)
+        if isinstance(value, str):
+            known = [str(name) for name in names]
+            raise DataError(
+                "{argument} is not in the table",
+                did_you_mean(value, known) or f"Its columns are {', '.join(known)}.",
+                argument=argument,
+                column=value,
+                value=value,
+            )
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if number or (value is None and optional):
+            return value
+        problem = "{argument} is {value}, but must be the name of a column"
+        raise DataError(problem, argument=argument, value=value)
+
+    def side(argument: str, columns: Any) -> Any:
+        if isinstance(columns, str):
+            return column(argument, columns)
+        pairs = [(column(argument, name), column(argument, part)) for name, part in columns]
+        return Lineup(*zip(*pairs, strict=True))
+
+    first, second = side("first", schema.first), side("second", schema.second)
+    num_rows = len(first.names[0] if isinstance(first, Lineup) else first)
+    times = column("time", schema.time)
+    times = times if isinstance(schema.time, str) else np.full(num_rows, times, np.float64)
+    outcome, weight = None, None
+    if with_outcome:
+        outcome = column("outcome", schema.outcome, optional=True)
+        weight = column("weight", schema.weight, optional=True)
+        for argument in ("result", "difference", "counts"):
+            pair = getattr(schema, argument)
+            if pair is not None:
+                one, other = (to_floats(column(argument, c), argument, num_rows) for c in pair)
+                outcome = (one, other) if argument == "counts" else one - other
+                outcome = np.sign(outcome) if argument == "result" else outcome
+    covariates = {}
+    if schema.has_home:
+        home = schema.home if schema.home is True else column("home", schema.home, optional=True)
+        neutral = column("neutral", schema.neutral, optional=True)
+        covariates[HOME] = read_home(home, neutral, first, second, num_rows)
+    for name, value in schema.covariates:
+        covariates[name] = column(f"covariates[{name!r}]", value)
+    return Columns(
+        times, {"first": (first, 1.0), "second": (second, -1.0)}, covariates, outcome, weight
+    )
+
+
+def read_observations(columns: Columns, rules: Rules) -> Observations:
+    """Read and check observations given by names."""
+    copies = 1 if rules.schema is None or rules.schema.counts is None else 2
+    times, scale, checks = _read_times(columns.times, rules, copies)
+    vocabulary = Vocabulary()
+    blocks = {}
+    for argument, (values, sign) in columns.sides.items():
+        blocks[argument] = read_side(values, sign, vocabulary, argument, len(times))
+    for name, values in columns.covariates.items():
+        argument = f"covariates[{name!r}]"
+        blocks[argument] = read_covariate(name, values, vocabulary, argument, len(times))
+    missing = vocabulary.missing()
+    for argument, block in blocks.items():
+        if missing.any():
+            bad = missing[block.features].any(axis=1)
+            checks.refuse(bad, "{argument} has a missing name", "Name every competitor", argument)
+        _check_coefficients(checks, block, argument)
+    if len(columns.sides) > 1:
+        first, second = (blocks[argument].features for argument in columns.sides)
+        checks.refuse(
+            on_both_sides(first, second),
+            "the same competitor is on both sides",
+            "Remove matches of a competitor against itself",
+        )
+    first, *others = blocks.values()
+    if copies == 2:
+        block, vocabulary = split_counts(first, others[0], others[1:], vocabulary)
+    else:
+        block = join([first, *others])
+    read = _finish(times, scale, block, columns.outcome, columns.weight, checks, rules, copies)
+    names, places = vocabulary.sort(read.features)
+    return read._replace(names=names, features=places[read.features])
+
+
+def read_arrays(
+    times: Any,
+    features: Any,
+    coefficients: Any,
+    outcome: Any,
+    weight: Any,
+    names: Sequence[Hashable] | None,
+    rules: Rules,
+) -> Observations:
+    """Read and check observations given by feature numbers; see `Dataset.from_arrays`."""
+    times, scale, checks = _read_times(times, rules, 1)
+    features = np.asarray(features)
+    coefficients = np.array(coefficients, np.float64)
+    if features.ndim != 2 or len(features) != len(times) or features.dtype.kind not in "iu":
+        raise DataError(
+            f"{{argument}} has the shape {features.shape} and type {features.dtype}, but must be "
+            f"an array of integers with a row for each of the {len(times):,} observations",
+            argument="features",
+        )
+    if coefficients.shape != features.shape:
+        raise DataError(
+            f"{{argument}} has the shape {coefficients.shape}, but `features` has the shape "
+            f"{features.shape}",
+            "Give one coefficient for each feature.",
+            argument="coefficients",
+        )
+    limit = np.iinfo(np.int32).max if names is None else len(names)
+    outside = (features < -1) | (features >= limit)
+    checks.refuse(
+        outside.any(axis=1),
+        f"{{argument}} is not between -1 and {limit - 1}",
+        "Number the features from 0 along `names`, with -1 in an empty slot",
+        "features",
+    )
+    # Rows with such a feature are refused or dropped.
+    block = Block(np.where(outside, -1, features).astype(np.int32), coefficients)
+    coefficients[block.features < 0] = 0.0
+    _check_coefficients(checks, block, "coefficients")
+    num_features = int(block.features.max()) + 1
+    if names is None and num_features > max(1_000_000, 4 * features.size):
+        raise DataError(
+            f"{{argument}} counts up to {num_features - 1:,} with {features.size:,} slots",
+            "Number the features from 0 without large gaps, or use `Dataset.from_mappings`.",
+            argument="features",
+        )
+    known = tuple(range(num_features)) if names is None else _check_names(names)
+    return _finish(times, scale, block, outcome, weight, checks, rules)._replace(names=known)
+
+
+def join_observations(parts: Sequence[Observations]) -> Observations:
+    """Join observations one after the other, with the names of all.
+
+    The schema and the rule for the groups are those of the first. Names that are the same in
+    all parts keep their order, which may be the user's own; others are sorted.
+    """
+    first = parts[0]
+    for other in parts[1:]:
+        if other.scale != first.scale:
+            raise DataError(
+                f"The new matches have times {other.scale.describe()}, but the data has times "
+                f"{first.scale.describe()}",
+                "Use the same kind of times and the same `unit`.",
+            )
+    names, vocabulary = first.names, Vocabulary()
+    features = [part.features for part in parts]
+    if any(part.names != names for part in parts):
+        codes = [vocabulary.encode(list(part.names), "names") for part in parts]
+        names, places = vocabulary.sort(np.concatenate(codes))
+        features = [
+            np.append(places[code], np.int32(-1))[old]
+            for code, old in zip(codes, features, strict=True)
+        ]
+    block = Block(_stack(features, -1), _stack([part.coefficients for part in parts], 0.0)).trim()
+    weight = rows = None
+    if any(part.weight is not None for part in parts):
+        weight = np.concatenate(
+            [np.ones_like(part.outcome) if part.weight is None else part.weight for part in parts]
+        )
+    if any(part.rows is not None for part in parts):
+        lasts = np.cumsum([0, *(part.row_numbers.max() + 1 for part in parts[:-1])])
+        rows = np.concatenate(
+            [part.row_numbers + last for part, last in zip(parts, lasts, strict=True)]
+        )
+    return first._replace(
+        **block._asdict(),
+        times=np.concatenate([part.times for part in parts]),
+        outcome=np.concatenate([part.outcome for part in parts]),
+        weight=weight,
+        rows=rows,
+        names=names,
+    )
+
+
+def check_outcomes(
+    likelihood: OutcomeDomain,
+    outcome: np.ndarray,
+    rows: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
+) -> None:
+    """Refuse outcomes that a likelihood cannot explain.
+
+    Args:
+        likelihood: the likelihood.
+        outcome: the outcome of each observation.
+        rows: the user's row of each observation, if it is not its number.
+        mask: the observations to look at; all of them if `None`.
+
+    Raises:
+        DataError: if there is such an outcome.
+    """
+    bad = np.asarray(likelihood.check(outcome))
+    bad = bad if mask is None else bad & mask
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise DataError(
+            _outcome_problem(likelihood),
+            "Choose another likelihood, or build the data set with likelihood= and "
+            "on_invalid='drop'.",
+            argument="outcome",
+            row=place if rows is None else int(rows[place]),
+            count=int(bad.sum()),
+            value=plain(outcome[place]),
+        )
+
+
+def _outcome_problem(likelihood: OutcomeDomain) -> str:
+    name = type(likelihood).__name__
+    return f"outcome {{value}} is not valid for {name}, which needs {likelihood.domain}"
+
+
+def _read_times(times: Any, rules: Rules, copies: int) -> tuple[np.ndarray, TimeScale, Checks]:
+    """The time of each row, its scale, and the checks that all rows go through."""
+    argument = "times" if rules.schema is None else "time"
+    times, scale = read_times(times, rules.unit, argument)
+    columns = {} if rules.schema is None else rules.schema.columns
+    checks = Checks(len(times), rules.on_invalid, copies, columns)
+    problem, remedy = "{argument} is missing or infinite", "Give every observation a finite time"
+    checks.refuse(~np.isfinite(times), problem, remedy, argument)
+    return times, scale, checks
+
+
+def _check_coefficients(checks: Checks, block: Block, argument: str) -> None:
+    checks.refuse(
+        ~np.isfinite(block.coefficients).all(axis=1),
+        "{argument} has a coefficient that is missing or infinite",
+        "Give finite numbers",
+        argument,
+    )
+
+
+def _finish(
+    times: np.ndarray,
+    scale: TimeScale,
+    block: Block,
+    outcome: Any,
+    weight: Any,
+    checks: Checks,
+    rules: Rules,
+    copies: int = 1,
+) -> Observations:
+    """Read outcomes and weights, and leave out refused rows; the names are still to be set."""
+    outcome, weight = _read_outcome(outcome, weight, checks, rules, len(times), copies)
+    block = block.compact()
+    checks.refuse(
+        ~(block.features >= 0).any(axis=1),
+        "no feature has a coefficient other than zero",
+        "Name at least one feature",
+    )
+    groups = read_groups(rules.groups)
+    groups = groups if rules.schema is None else rules.schema.groups(groups)
+    rows = None if copies == 1 else np.arange(len(outcome)) // copies
+    read = Observations(
+        np.repeat(times, copies), *block, outcome, weight, rows, (), groups, scale, rules.schema
+    )
+    kept = checks.kept()
+    return read if kept is None else read.take(kept)
+
+
+def _read_outcome(
+    outcome: Any, weight: Any, checks: Checks, rules: Rules, num_rows: int, copies: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The outcome and the weight of each observation."""
+    problem = "{argument} is missing or infinite"
+    if copies == 2:
+        outcome = np.stack(outcome, axis=1).ravel()
+    else:
+        given = 1.0 if outcome is None else outcome
+        given = given if np.isscalar(given) else as_column(given, "outcome")
+        outcome = to_floats(given, "outcome", num_rows)
+        # Booleans say whether the first side won.
+        outcome = 2.0 * outcome - 1.0 if is_boolean(given) else outcome
+    checks.refuse(~np.isfinite(outcome), problem, "Give every observation an outcome", "outcome")
+    if rules.likelihood is not None:
+        bad = np.asarray(rules.likelihood.check(outcome))
+        remedy = "Choose another likelihood"
+        checks.refuse(bad, _outcome_problem(rules.likelihood), remedy, "outcome", outcome)
+    if weight is None:
+        return outcome, None
+    weight = to_floats(weight, "weight", num_rows)
+    checks.refuse(~np.isfinite(weight), problem, "Give finite weights", "weight")
+    problem = "{argument} is {value}, but must not be negative"
+    checks.refuse(weight < 0, problem, "Give weights of at least 0", "weight", weight)
+    return outcome, np.repeat(weight, copies)
+
+
+def _check_names(names: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Check the names of numbered features; return them as plain Python values."""
+    seen: dict[Hashable, int] = {}
+    for number, name in enumerate(map(plain, names)):
+        if is_missing(name):
+            problem = f"{{argument}} is missing for feature {number}"
+            raise DataError(problem, "Name every feature.", argument="names")
+        if seen.setdefault(name, number) != number:
+            problem, remedy = "{argument} has {value} twice", "Give every feature its own name."
+            raise DataError(problem, remedy, argument="names", value=name)
+    return tuple(seen)
+
+
+def _stack(arrays: Sequence[np.ndarray], padding: float) -> np.ndarray:
+    """Join arrays [N, P] one below the other, as wide as the widest."""
+    width = max(array.shape[1] for array in arrays)
+    widened = [
+        np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding)
+        for array in arrays
+    ]
+    return np.concatenate(widened)

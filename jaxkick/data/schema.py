@@ -1,0 +1,273 @@
+"""The meaning of a table's columns, and the keys and groups of the features that it names."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from jaxkick.errors import DataError
+
+__all__ = [
+    "ATTACK",
+    "DEFAULT_GROUP",
+    "DEFENCE",
+    "HOME",
+    "LEVEL",
+    "Feature",
+    "Groups",
+    "Pair",
+    "Schema",
+    "SideColumns",
+    "group_of",
+    "read_groups",
+    "with_role",
+]
+
+DEFAULT_GROUP = "skill"
+"""The group of features that no rule assigns to another one."""
+
+HOME = "home"
+"""The feature of the home advantage, and its group."""
+
+LEVEL = "level"
+"""The feature that all counts share, and its group."""
+
+ATTACK, DEFENCE = "attack", "defence"
+
+Groups: TypeAlias = Mapping[Hashable, str] | Callable[[Hashable], str] | None
+Pair: TypeAlias = tuple[str, str]
+SideColumns: TypeAlias = str | Sequence[str] | Mapping[str, str | float]
+_Side: TypeAlias = str | tuple[tuple[str, str | float], ...]
+
+_OUTCOMES = {
+    "outcome": "outcome {0!r}",
+    "result": "result of {0!r} and {1!r}",
+    "difference": "difference of {0!r} and {1!r}",
+    "counts": "counts {0!r} and {1!r}",
+}
+
+
+class Feature(NamedTuple):
+    """The key of one of several skills of a competitor, such as `Feature("Bayern", "attack")`.
+
+    Attributes:
+        name: the name of the competitor.
+        role: the skill, which is also the feature's group unless `groups` says otherwise.
+    """
+
+    name: Hashable
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.role}"
+
+
+def with_role(side: Any, role: str) -> Any:
+    """Replace each name of a side, a line-up or a list of sides by its `Feature` of a role."""
+    if isinstance(side, Mapping):
+        return {Feature(name, role): value for name, value in side.items()}
+    if hasattr(side, "__len__") and not isinstance(side, (str, bytes, Feature)):
+        return [with_role(name, role) for name in side]
+    return Feature(side, role)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The arguments of `Dataset.from_frame` that say what the columns of a table mean.
+
+    It is kept with the data, so that `update`, `forecast` and streams read later tables alike.
+
+    Attributes:
+        time: the column of times, or one time for all matches.
+        first: the column of the first side; or pairs of a column of names and a column of
+            coefficients (or one number) for a line-up over several columns.
+        second: the same for the second side.
+        outcome: the column of outcomes, one outcome for all, or `None`.
+        result: two columns of points, read as win, tie or loss.
+        difference: two columns of points, read as their difference.
+        counts: two columns of points, read as two counts.
+        home: the column that says who is at home, `True` for the first side, or `None`.
+        neutral: the column that says which matches are on neutral ground, or `None`.
+        weight: the column of weights, one weight for all, or `None`.
+        covariates: names of further features with their columns or numbers.
+        library: `"pandas"`, `"polars"`, `"pyarrow"`, or `None` for a mapping of columns.
+    """
+
+    time: str | float
+    first: _Side
+    second: _Side
+    outcome: str | float | None = None
+    result: Pair | None = None
+    difference: Pair | None = None
+    counts: Pair | None = None
+    home: str | bool | None = None
+    neutral: str | None = None
+    weight: str | float | None = None
+    covariates: tuple[tuple[Hashable, str | float], ...] = ()
+    library: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [f"`{name}`" for name in _OUTCOMES if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise DataError(f"{' and '.join(given)} each define the outcomes", "Pass only one.")
+        for name, added in ((HOME, self.has_home), (LEVEL, self.counts is not None)):
+            if added and any(covariate == name for covariate, _ in self.covariates):
+                raise DataError(
+                    f"{{argument}} has the name {name!r}, which is reserved for the feature that "
+                    f"`{'home' if name == HOME else 'counts'}` adds",
+                    "Rename the covariate.",
+                    argument="covariates",
+                )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        first: Any,
+        second: Any,
+        result: Any = None,
+        difference: Any = None,
+        counts: Any = None,
+        covariates: Mapping[Hashable, str | float] | None = None,
+        **plain: Any,
+    ) -> "Schema":
+        """Make a schema from the arguments of `Dataset.from_frame`.
+
+        Raises:
+            DataError: if an argument does not name columns.
+        """
+        return cls(
+            first=_read_side("first", first),
+            second=_read_side("second", second),
+            result=_read_pair("result", result),
+            difference=_read_pair("difference", difference),
+            counts=_read_pair("counts", counts),
+            covariates=tuple((covariates or {}).items()),
+            **plain,
+        )
+
+    @property
+    def has_home(self) -> bool:
+        """True if matches have a side at home."""
+        return self.neutral is not None or self.home not in (None, False)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The column, or pair of columns, that each argument names; for error messages."""
+        named: dict[str, Any] = {
+            argument: getattr(self, argument)
+            for argument in ("time", "first", "second", "weight", "home", "neutral")
+        }
+        given = [name for name in _OUTCOMES if getattr(self, name) is not None]
+        named["outcome"] = getattr(self, given[0]) if given else None
+        home = self.home if isinstance(self.home, str) else self.neutral
+        named |= {_covariate(HOME): home} if self.has_home else {}
+        named |= {_covariate(name): column for name, column in self.covariates}
+        texts = {name: column for name, column in named.items() if isinstance(column, str)}
+        pair = named["outcome"]
+        return texts | ({"outcome": pair} if isinstance(pair, tuple) else {})
+
+    def groups(self, groups: Groups) -> Groups:
+        """Add the groups of the features that this schema adds to the user's mapping."""
+        if callable(groups) or not (self.has_home or self.counts is not None):
+            return groups
+        added = {HOME: HOME} if self.has_home else {}
+        added |= {LEVEL: LEVEL} if self.counts is not None else {}
+        return {**added, **(groups or {})}
+
+    def describe(self) -> str:
+        """Describe the meaning of the columns in one line."""
+        words = [f"first {_show_side(self.first)}", f"second {_show_side(self.second)}"]
+        for name, text in _OUTCOMES.items():
+            value = getattr(self, name)
+            if value is not None:
+                words.append(text.format(*(value if isinstance(value, tuple) else [value])))
+        if len(words) == 2:
+            words.append("first always won")
+        if self.has_home:
+            words.append(f"home {self.home!r}" if isinstance(self.home, str) else "first at home")
+        if self.neutral is not None:
+            words.append(f"neutral {self.neutral!r}")
+        if self.weight is not None:
+            words.append(f"weight {self.weight!r}")
+        words += [f"covariate {name!r} = {value!r}" for name, value in self.covariates]
+        return ", ".join(words)
+
+
+def read_groups(groups: Groups) -> Groups:
+    """Check the user's rule for the groups; copy a mapping.
+
+    Raises:
+        DataError: if it is not a mapping, a function or `None`.
+    """
+    if isinstance(groups, Mapping):
+        return dict(groups)
+    if groups is not None and not callable(groups):
+        raise DataError(
+            f"{{argument}} is a {type(groups).__name__}, but must be a mapping from feature names "
+            "to group names, a function of a feature's name, or None",
+            argument="groups",
+        )
+    return groups
+
+
+def group_of(groups: Groups, feature: Hashable) -> str:
+    """The group of a feature: by the user's rule, else its role, else `"skill"`.
+
+    Raises:
+        DataError: if the rule's answer is not a string.
+    """
+    if callable(groups):
+        group = groups(feature)
+    else:
+        role = feature.role if isinstance(feature, Feature) else DEFAULT_GROUP
+        group = role if groups is None else groups.get(feature, role)
+    if not isinstance(group, str):
+        raise DataError(
+            f"{{argument}} gives {{value}} for the feature {feature!r}",
+            "Group names are strings.",
+            argument="groups",
+            value=group,
+        )
+    return group
+
+
+def _covariate(name: Hashable) -> str:
+    return f"covariates[{name!r}]"
+
+
+def _read_pair(argument: str, columns: Any) -> Pair | None:
+    if columns is None:
+        return None
+    if isinstance(columns, (list, tuple)) and len(columns) == 2:
+        first, second = columns
+        if isinstance(first, str) and isinstance(second, str):
+            return first, second
+    raise DataError(
+        "{argument} is {value}, but must be the names of two columns: points of the first side "
+        "and of the second",
+        f"For example, {argument}=('home_goals', 'away_goals').",
+        argument=argument,
+        value=columns,
+    )
+
+
+def _read_side(argument: str, columns: Any) -> _Side:
+    if isinstance(columns, str):
+        return columns
+    if isinstance(columns, Mapping) and columns:
+        return tuple(columns.items())
+    if isinstance(columns, (list, tuple)) and columns and all(isinstance(c, str) for c in columns):
+        return tuple((column, 1.0) for column in columns)
+    raise DataError(
+        "{argument} is {value}, but must be the name of a column, a list of columns for a "
+        "line-up, or a mapping from columns of names to columns of fractions",
+        argument=argument,
+        value=columns,
+    )
+
+
+def _show_side(side: _Side) -> str:
+    if isinstance(side, str):
+        return repr(side)
+    parts = [repr(names) if part == 1.0 else f"{part!r} of {names!r}" for names, part in side]
+    return " + ".join(parts)

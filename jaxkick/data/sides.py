@@ -1,0 +1,458 @@
+"""Names, line-ups and covariates of each observation as sparse arrays of features."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain, compress, count
+from typing import Any, NamedTuple, TypeAlias
+
+import narwhals as nw
+import numpy as np
+
+from jaxkick.data.columns import (
+    Column,
+    as_column,
+    check_length,
+    chunks,
+    is_boolean,
+    is_missing,
+    to_floats,
+    to_list,
+)
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, Feature
+from jaxkick.errors import DataError, plain
+
+__all__ = [
+    "Block",
+    "Lineup",
+    "Side",
+    "Vocabulary",
+    "check_home",
+    "join",
+    "on_both_sides",
+    "read_covariate",
+    "read_home",
+    "read_side",
+    "split_counts",
+]
+
+Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
+
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+_TEXTS = (nw.String, nw.Categorical, nw.Enum)
+
+
+class Block(NamedTuple):
+    """Features of each observation, in slots.
+
+    Attributes:
+        features: codes [N, P] of the features as int32; -1 in an empty slot.
+        coefficients: their coefficients [N, P]; 0 in an empty slot.
+    """
+
+    features: np.ndarray
+    coefficients: np.ndarray
+
+    def compact(self) -> "Block":
+        """Keep each feature once in an observation, drop zeros, and use the fewest slots.
+
+        Coefficients of a repeated feature are added in its first slot; the order of slots stays.
+        The arrays of the block are overwritten.
+        """
+        self._add_repeated()
+        features, coefficients = self
+        features[coefficients == 0.0] = -1
+        used = features >= 0
+        coefficients[~used] = 0.0
+        behind_hole = (used[:, 1:] & ~used[:, :-1]).any(axis=1)
+        rows = np.flatnonzero(behind_hole)
+        if rows.size:
+            order = np.argsort(~used[rows], axis=1, kind="stable")
+            for array in self:
+                array[rows] = np.take_along_axis(array[rows], order, axis=1)
+        return self.trim()
+
+    def trim(self) -> "Block":
+        """Drop the last slots if no observation uses them; at least one stays."""
+        width = self.features.shape[1]
+        while width > 1 and not (self.features[:, width - 1] >= 0).any():
+            width -= 1
+        if width == self.features.shape[1]:
+            return self
+        return Block(*(np.ascontiguousarray(array[:, :width]) for array in self))
+
+    def _add_repeated(self) -> None:
+        ordered = np.sort(self.features, axis=1)
+        repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        rows = np.flatnonzero(repeated.any(axis=1))
+        if not rows.size:
+            return
+        order = np.argsort(self.features[rows], axis=1, kind="stable")
+        features, coefficients = (np.take_along_axis(part[rows], order, axis=1) for part in self)
+        opens = np.ones(features.shape, bool)
+        opens[:, 1:] = features[:, 1:] != features[:, :-1]
+        begins = np.flatnonzero(opens)
+        sums = np.zeros(coefficients.size)
+        sums[begins] = np.add.reduceat(coefficients.ravel(), begins)
+        features[~opens] = -1
+        back = np.argsort(order, axis=1)
+        self.features[rows] = np.take_along_axis(features, back, axis=1)
+        self.coefficients[rows] = np.take_along_axis(sums.reshape(order.shape), back, axis=1)
+
+
+class Lineup(NamedTuple):
+    """A side whose members stand in several columns.
+
+    Attributes:
+        names: columns of names; a missing name is an empty place.
+        coefficients: for each of them, a column of coefficients or one number.
+    """
+
+    names: tuple[Any, ...]
+    coefficients: tuple[Any, ...]
+
+
+class Vocabulary:
+    """The distinct names so far, each with a code in order of appearance."""
+
+    def __init__(self) -> None:
+        self._codes: defaultdict[Hashable, int] = defaultdict(count().__next__)
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self._codes
+
+    def encode(self, column: Column, argument: str) -> np.ndarray:
+        """Encode a column of names as int32 codes, adding new names."""
+        if isinstance(column, nw.Series) and column.dtype in _TEXTS:
+            values, inverse = _factorise_texts(column)
+            return self.encode(values, argument)[inverse]
+        if isinstance(column, nw.Series) and column.dtype.is_integer() and not column.null_count():
+            column = column.to_numpy()
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.size:
+            values, inverse = _factorise_integers(column)
+            return self.encode(values.tolist(), argument)[inverse]
+        codes = np.empty(len(column), np.int32)
+        for part, names in chunks(column):
+            try:
+                codes[part] = np.fromiter(map(self._codes.__getitem__, names), np.int32, len(names))
+            except TypeError:
+                name = next(name for name in names if not _is_hashable(name))
+                raise DataError(
+                    "{argument} holds {value}, which cannot be a name",
+                    "Use strings or numbers.",
+                    argument=argument,
+                    value=name,
+                ) from None
+        return codes
+
+    def names(self) -> list[Hashable]:
+        """The names as plain Python values, by code."""
+        return list(map(plain, self._codes))
+
+    def missing(self) -> np.ndarray:
+        """For each code, whether its name is missing; the last element is False, for code -1."""
+        return np.array([*map(is_missing, self._codes), False])
+
+    def sort(self, features: np.ndarray) -> tuple[tuple[Hashable, ...], np.ndarray]:
+        """Sort the names in use, so that their order does not depend on the rows.
+
+        Args:
+            features: codes in use; -1 for none.
+
+        Returns:
+            The sorted names, and for each code the place of its name among them; the last
+            element is -1, so that the code -1 keeps its meaning.
+        """
+        names = self.names()
+        used = np.zeros(len(names) + 1, bool)
+        used[features] = True
+        codes = sorted(np.flatnonzero(used[:-1]).tolist(), key=lambda code: _sort_key(names[code]))
+        places = np.full(len(names) + 1, -1, np.int32)
+        places[codes] = np.arange(len(codes))
+        return tuple(names[code] for code in codes), places
+
+
+def read_side(
+    values: Any, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
+) -> Block:
+    """Read one side of each observation.
+
+    Args:
+        values: for each observation a name, a list of names or a mapping from names to
+            coefficients; or a `Lineup` over several columns.
+        sign: factor on the coefficients.
+        vocabulary: the names, to which new ones are added.
+        argument: name of the user's argument, for errors here and below.
+        num_rows: number of observations.
+    """
+    if isinstance(values, Lineup):
+        return _read_lineup(values, sign, vocabulary, argument, num_rows)
+    column = as_column(values, argument)
+    check_length(column, argument, num_rows)
+    if isinstance(column, nw.Series):
+        only_names = not column.dtype.is_nested() and column.dtype != nw.Object
+    else:
+        only_names = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype != object
+    if not only_names:
+        column = to_list(column)
+        if any(_cell_kind(kind) is not Hashable for kind in set(map(type, column))):
+            return _read_cells(column, sign, vocabulary, argument)
+    codes = vocabulary.encode(column, argument)[:, None]
+    return Block(codes, np.broadcast_to(sign, codes.shape))
+
+
+def read_covariate(
+    name: Hashable, values: Any, vocabulary: Vocabulary, argument: str, num_rows: int
+) -> Block:
+    """Read a feature that is part of every observation where its coefficient is not zero."""
+    if is_missing(name):
+        raise DataError("{argument} has a missing name", argument="covariates")
+    if name in vocabulary:
+        raise DataError(
+            "{argument} has the name {value}, which is also the name of a competitor",
+            "Rename the covariate.",
+            argument="covariates",
+            value=name,
+        )
+    coefficients = to_floats(values, argument, num_rows)[:, None]
+    code = int(vocabulary.encode([name], argument)[0])
+    return Block(np.full((num_rows, 1), code, np.int32), coefficients)
+
+
+def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -> np.ndarray:
+    """Read the home advantage of every match: +1 the first side, -1 the second, 0 neutral.
+
+    Args:
+        home: a column of these numbers or of the names of the side at home; `None` or `True`
+            if the first side is at home.
+        neutral: a column that says which matches are on neutral ground, or `None`.
+        first: the first side.
+        second: the second side.
+        num_rows: the number of matches.
+
+    Returns:
+        The coefficient of the home advantage; NaN where it is missing.
+    """
+    coefficients = np.ones(num_rows)
+    if home is not None and home is not True:
+        column = as_column(home, "home")
+        if is_boolean(column):
+            raise DataError(
+                "{argument} holds booleans, which do not tell the home of the second side from "
+                "neutral ground",
+                "Pass +1 (first at home), -1 (second) and 0 (neutral), or home=True with neutral=.",
+                argument="home",
+            )
+        cells = to_list(column)
+        if any(isinstance(cell, str) for cell in cells):
+            coefficients = _match_home(cells, first, second)
+        else:
+            coefficients = check_home(to_floats(column, "home", num_rows))
+    if neutral is not None:
+        flags = to_floats(neutral, "neutral", num_rows)
+        problem = "{argument} is {value}, but must be true (1) or false (0)"
+        _check_values(flags, (0.0, 1.0), "neutral", problem)
+        coefficients = coefficients * (1.0 - flags)
+    return coefficients
+
+
+def check_home(values: np.ndarray) -> np.ndarray:
+    """Refuse numbers other than +1, -1, 0 and NaN, such as goals."""
+    problem = "{argument} is {value}, but must be +1 (first at home), -1 (second) or 0 (neutral)"
+    _check_values(
+        values, (-1.0, 0.0, 1.0), "home", problem, "Pass other coefficients as covariates=."
+    )
+    return values
+
+
+def split_counts(
+    first: Block, second: Block, covariates: Sequence[Block], vocabulary: Vocabulary
+) -> tuple[Block, Vocabulary]:
+    """Make two observations of every match: the count of each side.
+
+    The count of a side depends on its attack, on the defence of the other side, on the
+    `level` of all counts, and on the covariates: with their own sign for the first side, with
+    the opposite sign for the second.
+
+    Returns:
+        Two rows for each match, and the names by their new codes.
+    """
+    names, roles = vocabulary.names(), Vocabulary()
+    attack = roles.encode([Feature(name, ATTACK) for name in names], "first")
+    defence = roles.encode([Feature(name, DEFENCE) for name in names], "second")
+    same = roles.encode(names, "covariates")
+    level = np.full((len(first.features), 1), roles.encode([LEVEL], LEVEL)[0], np.int32)
+    shared = Block(level, np.ones(level.shape))
+
+    def recode(block: Block, codes: np.ndarray, sign: float) -> Block:
+        features = np.append(codes, np.int32(-1))[block.features]
+        return Block(features, sign * block.coefficients)
+
+    def side(sign: float, own: Block, other: Block) -> Block:
+        extra = [recode(block, same, sign) for block in covariates]
+        return join([recode(own, attack, sign), recode(other, defence, sign), *extra, shared])
+
+    sides = zip(side(1.0, first, second), side(-1.0, second, first), strict=True)
+    return Block(*(np.stack(pair, 1).reshape(2 * len(level), -1) for pair in sides)), roles
+
+
+def join(blocks: Sequence[Block]) -> Block:
+    """Join blocks side by side, as new arrays."""
+    features, coefficients = zip(*blocks, strict=True)
+    return Block(
+        np.concatenate(features, axis=1, dtype=np.int32),
+        np.concatenate(coefficients, axis=1, dtype=np.float64),
+    )
+
+
+def on_both_sides(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """For each observation, whether a feature stands in both [N, P] arrays."""
+    shared = np.zeros(len(first), bool)
+    for slot in second.T:
+        shared |= ((first == slot[:, None]) & (slot >= 0)[:, None]).any(axis=1)
+    return shared
+
+
+def _read_lineup(
+    lineup: Lineup, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
+) -> Block:
+    blocks = []
+    for column, part in zip(*lineup, strict=True):
+        names = to_list(as_column(column, argument))
+        check_length(names, argument, num_rows)
+        there = np.fromiter((not is_missing(name) for name in names), bool, num_rows)
+        features = np.full(num_rows, -1, np.int32)
+        features[there] = vocabulary.encode(list(compress(names, there)), argument)
+        coefficients = np.where(there, sign * to_floats(part, argument, num_rows), 0.0)
+        blocks.append(Block(features[:, None], coefficients[:, None]))
+    return join(blocks)
+
+
+def _read_cells(cells: list, sign: float, vocabulary: Vocabulary, argument: str) -> Block:
+    """Read names, lists and mappings kind by kind, so that each kind is flattened at once."""
+    kind_of = {kind: _cell_kind(kind) for kind in set(map(type, cells))}
+    parts = []
+    for kind in (Hashable, Sequence, Mapping):
+        rows = np.flatnonzero([kind_of[type(cell)] is kind for cell in cells])
+        if rows.size:
+            chosen = [cells[row] for row in rows]
+            parts.append((rows, *_flatten(chosen, kind, rows, argument)))
+    width = max(1, *(int(lengths.max()) for _, lengths, _, _ in parts))
+    features = np.full((len(cells), width), -1, np.int32)
+    coefficients = np.zeros((len(cells), width))
+    for rows, lengths, names, values in parts:
+        filled = np.arange(width) < lengths[:, None]
+        place = (np.repeat(rows, lengths), np.nonzero(filled)[1])
+        features[place] = vocabulary.encode(names, argument)
+        coefficients[place] = sign * values
+    return Block(features, coefficients)
+
+
+def _cell_kind(kind: type) -> type:
+    """The kind of a cell: `Mapping`, `Sequence` for a list of names, or `Hashable` for a name."""
+    if issubclass(kind, Mapping):
+        return Mapping
+    # A feature's key is a tuple, but not a line-up.
+    return Sequence if issubclass(kind, _LISTS) and not issubclass(kind, Feature) else Hashable
+
+
+def _flatten(
+    cells: list, kind: type, rows: np.ndarray, argument: str
+) -> tuple[np.ndarray, list, np.ndarray]:
+    """The number of names of each cell, all names, and all coefficients."""
+    if kind is Hashable:
+        return np.ones(len(cells), np.int64), cells, np.ones(len(cells))
+    lengths = np.fromiter(map(len, cells), np.int64, len(cells))
+    names = list(chain.from_iterable(cells))
+    if kind is Sequence:
+        return lengths, names, np.ones(len(names))
+    values = [value for cell in cells for value in cell.values()]
+    try:
+        return lengths, names, to_floats(values, argument, len(values))
+    except DataError as error:
+        # That error counts values rather than rows.
+        place = int(error.row)
+        raise DataError(
+            f"{{argument}} has the coefficient {{value}} for {names[place]!r}",
+            "Coefficients must be numbers.",
+            argument=argument,
+            row=int(np.repeat(rows, lengths)[place]),
+            value=values[place],
+        ) from None
+
+
+def _match_home(cells: list, first: Any, second: Any) -> np.ndarray:
+    """Compare the names of the side at home with those of the two sides."""
+    sides = [[] if isinstance(side, Lineup) else to_list(side) for side in (first, second)]
+    nested = (_cell_kind(type(name)) is not Hashable for side in sides for name in side)
+    if not all(sides) or any(nested):
+        raise DataError(
+            "{argument} holds names, but the sides are line-ups",
+            "Pass +1 (first at home), -1 (second) and 0 (neutral).",
+            argument="home",
+        )
+    coefficients = np.zeros(len(cells))
+    for row, (cell, one, other) in enumerate(zip(cells, *sides, strict=True)):
+        if cell in (one, other):
+            coefficients[row] = 1.0 if cell == one else -1.0
+        elif not is_missing(cell):
+            raise DataError(
+                "{argument} is {value}, which is neither side of the match",
+                "Pass the side at home, or leave it empty on neutral ground.",
+                argument="home",
+                row=row,
+                value=cell,
+            )
+    return coefficients
+
+
+def _check_values(
+    values: np.ndarray, allowed: tuple[float, ...], argument: str, problem: str, remedy: str = ""
+) -> None:
+    wrong = np.flatnonzero(~np.isin(values, allowed) & ~np.isnan(values))
+    if wrong.size:
+        row, value = int(wrong[0]), plain(values[wrong[0]])
+        raise DataError(problem, remedy, argument=argument, row=row, count=len(wrong), value=value)
+
+
+def _factorise_texts(series: nw.Series) -> tuple[list, np.ndarray]:
+    """Distinct texts and the place of each row's text among them, by the table's own library.
+
+    Several times faster than a Python dictionary over all rows.
+    """
+    if series.implementation.is_pandas_like():
+        places, values = series.to_native().factorize()
+        # Missing texts have the place -1, which is the last one.
+        return [*values.tolist(), None], places
+    series = series.cast(nw.String).fill_null("")
+    values = series.unique().to_list()
+    places = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int32)
+    return values, places.to_numpy()
+
+
+def _factorise_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values and the place of each row's value among them."""
+    low, high = int(column.min()), int(column.max())
+    if high - low > 4 * column.size or high >= 2**63:
+        values, inverse = np.unique(column, return_inverse=True)
+        return values, inverse
+    # A table over the range takes one pass where sorting takes many.
+    shifted = column.astype(np.int64, copy=False) - low
+    present = np.zeros(high - low + 1, bool)
+    present[shifted] = True
+    places = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(present) + low, places[shifted]
+
+
+def _sort_key(name: Hashable) -> tuple:
+    if isinstance(name, (int, float)):
+        return (0, name, "")
+    if isinstance(name, Feature):
+        return (3, _sort_key(name.name), name.role)
+    return (1, 0, name) if isinstance(name, str) else (2, 0, f"{type(name).__name__} {name!r}")
+
+
+def _is_hashable(name: Any) -> bool:
+    try:
+        return hash(name) is not None
+    except TypeError:
+        return False

@@ -1,0 +1,114 @@
+"""Checks of the arguments of inference against each other and against the data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxkick._typing import Array, Bool
+from jaxkick._xla import is_known
+from jaxkick.data.dataset import Dataset
+from jaxkick.data.reading import check_outcomes as check_domain
+from jaxkick.errors import DataError
+from jaxkick.inference.methods import AbstractMethod
+from jaxkick.inference.problem import Sites
+from jaxkick.kernels import AbstractKernel
+from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.model import Model
+from jaxkick.parameters import AbstractParameter
+
+__all__ = [
+    "check_fit",
+    "check_kinds",
+    "check_method",
+    "check_outcomes",
+    "read_mask",
+    "read_start",
+]
+
+
+def read_mask(mask: ArrayLike | None, data: Dataset) -> Bool[Array, " N"] | None:
+    """Read the mask of observations, padded as the data is; `None` for all of them."""
+    if mask is None:
+        return None
+    mask = jnp.asarray(mask)
+    count, size = len(data.slots if data.index is None else data), len(data.slots)
+    if mask.shape != (count,) or mask.dtype != bool:
+        raise DataError(
+            f"{{argument}} has the shape {mask.shape} and type {mask.dtype}, but must be one "
+            f"boolean for each of the {count:,} observations",
+            argument="mask",
+        )
+    return jnp.pad(mask, (0, size - count))
+
+
+def read_start(sites: Sites | None, data: Dataset) -> Sites | None:
+    """Read the sites of a warm start, in the data's floating-point type."""
+    if sites is None:
+        return None
+    shapes = [site.precision.shape for site in sites]
+    if shapes != [chain.gap.shape for chain in data.chains]:
+        raise DataError(
+            "{argument} belongs to other data: its sites do not have the shape of these chains",
+            "Leave it out, or pass a posterior of the same data set.",
+            argument="start",
+        )
+    return jax.tree.map(lambda leaf: leaf.astype(data.coefficients.dtype), sites)
+
+
+def check_fit(model: Model, data: Dataset, mask: Array | None) -> None:
+    """Reject a model that does not fit the data, as far as values are known on the host."""
+    _check_means(model, data)
+    check_outcomes(model.likelihood, data, mask)
+
+
+def check_kinds(model: object, data: object) -> None:
+    """Reject arguments in the wrong place."""
+    for label, value, kind in (("model", model, Model), ("data", data, Dataset)):
+        if not isinstance(value, kind):
+            raise TypeError(f"`{label}` must be a `{kind.__name__}`, not {type(value).__name__}.")
+
+
+def check_method(method: object, max_steps: int) -> None:
+    """Reject anything but a method, and a number of steps below one."""
+    if not isinstance(method, AbstractMethod):
+        raise TypeError(
+            f"`method` must be `ExpectationPropagation()` or `ReverseKL()`, not {method!r}."
+        )
+    if is_known(max_steps) and max_steps < 1:
+        raise DataError(
+            "{argument} is {value}", "It must be at least 1.", argument="max_steps", value=max_steps
+        )
+
+
+def _check_means(model: Model, data: Dataset) -> None:
+    if isinstance(model.mean, dict) and isinstance(model.kernel, AbstractKernel):
+        unknown = sorted(set(model.mean) - {chain.group for chain in data.chains})
+        if unknown:
+            known = ", ".join(repr(chain.group) for chain in data.chains)
+            raise DataError(
+                f"{{argument}} of the model has the group {{value}}, but the data has {known}",
+                "Use one of these groups, or `groups=` of the data set.",
+                argument="mean",
+                value=unknown[0],
+            )
+    if data.index is None or not isinstance(model.mean, AbstractParameter):
+        return
+    shape = model.mean.value.shape
+    if shape and shape != (data.num_features,):
+        raise DataError(
+            f"{{argument}} of the model has {shape[0]:,} numbers, but the data has "
+            f"{data.num_features:,} features",
+            "Give one number for each of `data.names`, in that order.",
+            argument="mean",
+        )
+
+
+def check_outcomes(likelihood: AbstractLikelihood, data: Dataset, mask: ArrayLike | None) -> None:
+    """Reject outcomes that are not valid for the likelihood, as far as they are known."""
+    if not is_known(data.outcome) or not (mask is None or is_known(mask)):
+        return
+    count = len(data.outcome) if data.index is None else len(data)
+    rows = None if data.index is None else data.index.rows
+    mask = None if mask is None else np.asarray(mask)[:count]
+    check_domain(likelihood, np.asarray(data.outcome)[:count], rows, mask)

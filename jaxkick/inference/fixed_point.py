@@ -1,0 +1,389 @@
+"""The fixed point of an inference method: means by Newton's method, precisions by sweeps.
+
+The means of all scores are coupled: over the levels of pools, and through effects that matches
+share. Sweeping over sites finds them slowly, so each iteration solves for them instead, with
+conjugate gradients (`jaxkick.inference.means`). Precisions settle in a few sweeps.
+
+One iteration, from the sites (ν, τ):
+
+1. A smoothing pass gives the cavities, and the method a Gaussian factor on every score f.
+2. The joint means s under these factors, hence the pull of every factor at its new mean.
+3. New precisions τ by the method's rule, and ν = x pull + τ s, so that the next pass finds
+   these means again.
+
+Two safeguards, both by the secant rule. Where a score has moved so far that its factor's
+pull changed by more than the curvature says, the curvature is that of the secant. Precisions
+that overshoot are damped, each by itself: an entry whose change is −r times the last one takes
+1 / (1 + r) of its step.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
+from jaxkick.chains.step import Site
+from jaxkick.inference.means import Entries, solve_means
+from jaxkick.inference.methods import AbstractMethod, Linearization
+from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, cavities_of
+from jaxkick.inference.status import Status
+
+__all__ = ["LoopResult", "Settings", "plain_update", "run_to_fixed_point"]
+
+# The error of the means, relative to their change, that is left to the next iteration.
+_INEXACT = 0.5
+# The part of the tolerance that the error of the means may take.
+_MEAN_SHARE = 0.4
+# Damping: the smallest step of a precision.
+_LEAST_STEP = 0.1
+# Moves are taken to shrink by at least the first and at most the second factor.
+_BEST_RATE, _WORST_RATE = 0.5, 0.98
+# What is assumed of moves before there are two of them.
+_UNKNOWN_RATE = 0.75
+_WINDOW = 2
+_MOST_REJECTED = 20
+
+
+class Settings(NamedTuple):
+    """Stopping rule.
+
+    Attributes:
+        tol: stop when the estimated distance to the fixed point is below this, as the
+            largest over all marginals, in posterior standard deviations.
+        max_steps: stop after so many iterations.
+    """
+
+    tol: Scalar
+    max_steps: Int[Array, ""]
+
+
+class LoopResult(NamedTuple):
+    """The last feasible evaluation of the method.
+
+    Attributes:
+        sites: the sites.
+        cavities: the cavities of all entries under these sites.
+        log_normaliser: the sum of the chains' log-normalisers under these sites.
+        observed: the observations' contribution to the log evidence under these sites.
+        steps: the number of iterations.
+        distance: the estimated distance to the fixed point.
+        status: a `Status`.
+    """
+
+    sites: Sites
+    cavities: tuple[ScoreMoments, ...]
+    log_normaliser: Scalar
+    observed: Scalar
+    steps: Int[Array, ""]
+    distance: Scalar
+    status: Int[Array, ""]
+
+
+class _Evaluation(NamedTuple):
+    """The sites of an iteration, and what the smoothing pass found."""
+
+    sites: Sites
+    cavities: tuple[ScoreMoments, ...]
+    log_normaliser: Scalar
+    observed: Scalar
+
+
+class _State(NamedTuple):
+    """The state of the loop between two iterations.
+
+    Attributes:
+        sites: where to evaluate next.
+        accepted: the last feasible evaluation.
+        score: the marginal mean of every observation's score there.
+        pull: the pull of its factor there.
+        curvature: the curvature that the last step was taken with.
+        surplus: the last undamped change of every precision.
+        step: the part of it that was taken.
+        taken: the same for all precisions together.
+        mean_error: an upper estimate of the error of the means of `sites`.
+        moves: the last distances that marginals moved, the latest first.
+        distance: the estimated distance of `accepted` to the fixed point.
+        steps: the number of evaluations.
+        rejected: the number of evaluations in a row that were infeasible.
+    """
+
+    sites: Sites
+    accepted: _Evaluation
+    score: Float[Array, " N"]
+    pull: Float[Array, " N"]
+    curvature: Float[Array, " N"]
+    surplus: Entries
+    step: Entries
+    taken: Scalar
+    mean_error: Scalar
+    moves: Float[Array, " window"]
+    distance: Scalar
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+def run_to_fixed_point(
+    method: AbstractMethod,
+    problem: Problem,
+    sites: Sites,
+    settings: Settings,
+    report: Callable[[int, float], None] | None = None,
+) -> LoopResult:
+    """Iterate until the marginals stop moving.
+
+    Args:
+        method: the inference method.
+        problem: model and data.
+        sites: where to start.
+        settings: when to stop.
+        report: called on the host with the number of steps and the distance after each.
+    """
+
+    def proceed(state: _State) -> Bool[Array, ""]:
+        return (
+            ~(state.distance <= settings.tol)
+            & (state.steps < settings.max_steps)
+            & (state.rejected <= _MOST_REJECTED)
+        )
+
+    def body(state: _State) -> _State:
+        state = _iterate(method, problem, state, settings.tol)
+        if report is not None:
+            jax.debug.callback(report, state.steps, state.distance)
+        return state
+
+    end = lax.while_loop(proceed, body, _first_state(problem, sites))
+    failed = (end.rejected > _MOST_REJECTED) | ~jnp.isfinite(end.accepted.log_normaliser)
+    status = jnp.where(
+        failed,
+        Status.DIVERGED,
+        jnp.where(end.distance <= settings.tol, Status.CONVERGED, Status.MAX_STEPS),
+    )
+    return LoopResult(*end.accepted, end.steps, end.distance, status)
+
+
+def _first_state(problem: Problem, sites: Sites) -> _State:
+    dtype = sites[0].precision.dtype
+    infinite = jnp.asarray(jnp.inf, dtype)
+    zeros = tuple(jnp.zeros_like(site.precision) for site in sites)
+    cavities = tuple(ScoreMoments(zero, zero) for zero in zeros)
+    return _State(
+        sites=sites,
+        accepted=_Evaluation(
+            tuple(Site(zero, zero) for zero in zeros), cavities, infinite, infinite
+        ),
+        score=jnp.zeros_like(problem.coefficients[0]),
+        pull=jnp.zeros_like(problem.coefficients[0]),
+        curvature=jnp.zeros_like(problem.coefficients[0]),
+        surplus=zeros,
+        step=tuple(jnp.ones_like(zero) for zero in zeros),
+        taken=jnp.ones((), dtype),
+        mean_error=jnp.zeros((), dtype),
+        moves=jnp.full((_WINDOW + 1,), jnp.inf, dtype),
+        distance=infinite,
+        steps=jnp.zeros((), jnp.int32),
+        rejected=jnp.zeros((), jnp.int32),
+    )
+
+
+def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scalar) -> _State:
+    """Evaluate the sites and choose the next ones."""
+    sites = state.sites
+    smoothed = problem.smooth(sites)
+    cavities = cavities_of(smoothed)
+    linear = _steepen(method.linearize(problem, cavities, sites), state)
+    log_normaliser = sum(chain.log_normaliser for chain in smoothed)
+    evaluation = _Evaluation(sites, cavities, log_normaliser, linear.observed)
+    feasible = _is_feasible(cavities, sites) & jnp.isfinite(log_normaliser + linear.observed)
+    moves = jnp.concatenate([_largest_move(state.accepted, evaluation)[None], state.moves[:-1]])
+    distance = _distance_left(moves, (1.0 - method.damping) * state.taken) + state.mean_error
+    marginals = add_sites(cavities, sites)
+    mean = solve_means(
+        problem,
+        marginals,
+        linear.curvature,
+        _residual(problem, linear, sites, marginals),
+        _INEXACT,
+        # Nothing is left to solve for where this iteration is the last.
+        jnp.where(feasible & ~(distance <= tol), _MEAN_SHARE * tol, -1.0),
+    )
+    precisions, surplus, step = _take_steps(
+        _precisions(method, problem, linear, cavities), sites, state.surplus, state.step
+    )
+    taken = _taken(cavities, surplus, step)
+    following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
+    following = jax.tree.map(lambda new, old: new + method.damping * (old - new), following, sites)
+
+    def choose(new, old):
+        return jax.tree.map(lambda a, b: jnp.where(feasible, a, b), new, old)
+
+    # From infeasible sites, go back halfway to the last feasible ones.
+    halfway = jax.tree.map(lambda a, b: 0.5 * (a + b), sites, state.accepted.sites)
+    started = jnp.isfinite(state.accepted.log_normaliser)
+    return _State(
+        sites=choose(following, halfway),
+        accepted=choose(evaluation, state.accepted),
+        score=choose(linear.score, state.score),
+        pull=choose(linear.pull, state.pull),
+        curvature=choose(linear.curvature, state.curvature),
+        surplus=choose(surplus, state.surplus),
+        step=choose(step, state.step),
+        taken=jnp.where(feasible, taken, state.taken),
+        mean_error=mean.error,
+        moves=choose(moves, state.moves),
+        distance=jnp.where(feasible, distance, state.distance),
+        steps=state.steps + 1,
+        rejected=jnp.where(feasible, 0, jnp.where(started, state.rejected + 1, _MOST_REJECTED + 1)),
+    )
+
+
+def _steepen(linear: Linearization, state: _State) -> Linearization:
+    """Take the curvature of the secant over the last step where that one was too small."""
+    move = linear.score - state.score
+    started = jnp.isfinite(state.accepted.log_normaliser) & (move != 0)
+    secant = jnp.where(started, (state.pull - linear.pull) / jnp.where(started, move, 1.0), 0.0)
+    secant = jnp.where(secant > state.curvature, secant, 0.0)
+    return linear._replace(curvature=jnp.maximum(jnp.maximum(linear.curvature, secant), 0.0))
+
+
+def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Sites:
+    """One sweep of the method without damping, which leaves the fixed point where it is."""
+    cavities = cavities_of(problem.smooth(sites))
+    linear = method.linearize(problem, cavities, sites)
+    still = tuple(jnp.zeros_like(site.precision) for site in sites)
+    return _next_sites(
+        problem, linear, _precisions(method, problem, linear, cavities), cavities, sites, still
+    )
+
+
+def _precisions(
+    method: AbstractMethod,
+    problem: Problem,
+    linear: Linearization,
+    cavities: tuple[ScoreMoments, ...],
+) -> Entries:
+    """The method's precision of every site."""
+    return tuple(
+        method.site_precision(
+            cavity.variance,
+            problem.entry_coefficients[chain],
+            problem.at_entries(linear.second, chain),
+        )
+        for chain, cavity in enumerate(cavities)
+    )
+
+
+def _next_sites(
+    problem: Problem,
+    linear: Linearization,
+    precisions: Entries,
+    cavities: tuple[ScoreMoments, ...],
+    sites: Sites,
+    change: Entries,
+) -> Sites:
+    """The sites with given precisions under which means have changed by `change`."""
+    pulls = problem.distribute(linear.pull - linear.curvature * problem.combine(change))
+    marginals = add_sites(cavities, sites)
+    return tuple(
+        Site(pull + precision * (marginal.mean + moved), precision)
+        for pull, precision, marginal, moved in zip(
+            pulls, precisions, marginals, change, strict=True
+        )
+    )
+
+
+def _take_steps(
+    proposed: Entries, sites: Sites, surplus: Entries, step: Entries
+) -> tuple[Entries, Entries, Entries]:
+    """Damp precisions that overshoot, each by itself.
+
+    Args:
+        proposed: the precisions that the method proposes.
+        sites: the current sites.
+        surplus: the last undamped change of every precision.
+        step: the part of it that was taken.
+
+    Returns:
+        The next precisions, and the last two arguments for the next call.
+    """
+
+    def take(proposed: Array, site: Site, surplus: Array, step: Array) -> tuple:
+        change = proposed - site.precision
+        # The secant rule for a fixed point of one variable, without overrelaxation.
+        ratio = jnp.where(surplus == 0, 0.0, change / jnp.where(surplus == 0, 1.0, surplus))
+        part = jnp.clip(step / (1.0 - jnp.minimum(ratio, 0.5)), _LEAST_STEP, 1.0)
+        return site.precision + part * change, change, part
+
+    rows = zip(proposed, sites, surplus, step, strict=True)
+    precisions, changes, parts = zip(*(take(*row) for row in rows), strict=True)
+    return precisions, changes, parts
+
+
+def _residual(
+    problem: Problem, linear: Linearization, sites: Sites, marginals: tuple[ScoreMoments, ...]
+) -> Entries:
+    """The pull of the observations on every entry less that of the sites."""
+    rows = zip(problem.distribute(linear.pull), sites, marginals, strict=True)
+    return tuple(
+        pull - (site.precision_mean - site.precision * marginal.mean)
+        for pull, site, marginal in rows
+    )
+
+
+def _is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array, ""]:
+    """Return whether all cavities and marginals are proper distributions."""
+
+    def proper(cavity: ScoreMoments, site: Site) -> Bool[Array, ""]:
+        positive = (cavity.variance >= 0) & (1.0 + site.precision * cavity.variance > 0)
+        return jnp.all(positive & jnp.isfinite(cavity.mean))
+
+    return jnp.all(jnp.stack([proper(*pair) for pair in zip(cavities, sites, strict=True)]))
+
+
+def _largest_move(before: _Evaluation, now: _Evaluation) -> Scalar:
+    """The largest move of any marginal: means in standard deviations, variances relatively.
+
+    A marginal is (μ + ν v) / k and v / k, with μ and v its cavity, ν and τ its site and
+    k = 1 + τ v. Written out with few quotients, so that XLA makes one pass of each maximum and
+    stores nothing between.
+    """
+
+    def largest(old: ScoreMoments, old_site: Site, new: ScoreMoments, site: Site) -> Scalar:
+        k, old_k = 1.0 + site.precision * new.variance, 1.0 + old_site.precision * old.variance
+        old_mean = (old.mean + old_site.precision_mean * old.variance) / old_k
+        rise = new.mean + site.precision_mean * new.variance - k * old_mean
+        mean = jnp.square(rise) / (k * new.variance)
+        variance = jnp.square(1.0 - (old.variance / old_k) * (k / new.variance))
+        # A score that is known stays so.
+        return jnp.max(jnp.where(new.variance > 0, jnp.maximum(mean, variance), 0.0))
+
+    chains = zip(before.cavities, before.sites, now.cavities, now.sites, strict=True)
+    move = jnp.sqrt(jnp.max(jnp.stack([largest(*chain) for chain in chains])))
+    return jnp.where(jnp.isfinite(before.log_normaliser), move, jnp.inf)
+
+
+def _taken(cavities: tuple[ScoreMoments, ...], surplus: Entries, step: Entries) -> Scalar:
+    """The part of all changes of precisions that was taken, relative to their size."""
+    rows = list(zip(cavities, surplus, step, strict=True))
+    whole = sum(jnp.sum(cavity.variance * jnp.abs(change)) for cavity, change, _ in rows)
+    part = sum(jnp.sum(cavity.variance * jnp.abs(change) * part) for cavity, change, part in rows)
+    return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 1.0)
+
+
+def _distance_left(moves: Float[Array, " window"], taken: Scalar) -> Scalar:
+    """The rest of a geometric series, if moves keep shrinking as they did lately.
+
+    Damping slows every mode alike, so moves and rates are taken as they would be without it.
+
+    Args:
+        moves: the last moves, the latest first.
+        taken: the part of the last step that damping left.
+    """
+    known = jnp.isfinite(moves[1:]) & (moves[1:] > 0)
+    ratios = moves[:-1] / jnp.where(known, moves[1:], 1.0)
+    rates = jnp.where(known, 1.0 - (1.0 - ratios) / taken, _UNKNOWN_RATE)
+    rate = jnp.clip(jnp.max(rates), _BEST_RATE, _WORST_RATE)
+    return jnp.where(moves[0] == 0, 0.0, moves[0] / taken * rate / (1.0 - rate))

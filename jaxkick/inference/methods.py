@@ -1,0 +1,207 @@
+"""Inference methods: expectation propagation and reverse KL with a factorised posterior.
+
+Both replace the likelihood of an observation by a Gaussian factor on its score f, and that
+factor by one site for each entry (paper, appendix A). They differ in where they evaluate the
+likelihood, in the precisions of the sites, and in their approximation of the log evidence.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from jaxkick._typing import Array, Float, Scalar
+from jaxkick.chains.step import Site, gain, log_normaliser
+from jaxkick.errors import DataError
+from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, sum_over
+from jaxkick.likelihoods import Derivatives
+
+__all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
+
+
+class Linearization(NamedTuple):
+    """The observations as Gaussian factors on their scores, at the current sites.
+
+    Attributes:
+        observed: the observations' contribution to the log evidence.
+        score: the current marginal mean of f.
+        pull: derivative of the log factor there.
+        curvature: minus its second derivative, w; negative where a likelihood is not
+            log-concave.
+        second: what `site_precision` makes the precision of an entry's site from.
+    """
+
+    observed: Scalar
+    score: Float[Array, " N"]
+    pull: Float[Array, " N"]
+    curvature: Float[Array, " N"]
+    second: Float[Array, " N"]
+
+
+class AbstractMethod(eqx.Module):
+    """A way to approximate the posterior (paper, section 3.1 and appendix A)."""
+
+    damping: eqx.AbstractVar[float]
+
+    @abc.abstractmethod
+    def linearize(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Linearization:
+        """Evaluate the likelihoods and approximate each of them by a Gaussian factor.
+
+        Args:
+            problem: model and data.
+            cavities: the cavities under the sites.
+            sites: the current sites.
+        """
+
+    @abc.abstractmethod
+    def site_precision(
+        self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
+    ) -> Float[Array, "C R"]:
+        """The precision of the site of every entry.
+
+        Args:
+            variance: the cavity variance of the entry.
+            x: the coefficient of the entry.
+            second: `Linearization.second` of the entry's observation.
+        """
+
+    @abc.abstractmethod
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
+        """The observations' contribution to the log evidence: a sum over their likelihoods.
+
+        Equal to `Linearization.observed`; the evidence takes its value from there and its
+        derivative from here.
+        """
+
+    @abc.abstractmethod
+    def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+        """The sites' contribution to the log evidence, which is subtracted."""
+
+
+class ExpectationPropagation(AbstractMethod):
+    """Moment matching against the cavity of every observation (paper, appendix A).
+
+    With cavity mean μ and variance Σ of an entry, δ₁ and δ₂ the derivatives of the
+    observation's log-partition function and x the entry's coefficient, the sites are
+
+        τ = −x² δ₂ / (1 + Σ x² δ₂)      ν = (x δ₁ − μ x² δ₂) / (1 + Σ x² δ₂)
+
+    at the fixed point.
+
+    Attributes:
+        damping: the weight kept on the old sites, from 0 (none) to below 1.
+    """
+
+    damping: float = 0.0
+
+    def __check_init__(self):
+        """Reject a damping that would never move."""
+        _check_damping(self.damping)
+
+    def linearize(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Linearization:
+        score = problem.to_observations(cavities)
+        marginal = problem.to_observations(add_sites(cavities, sites))
+        value, first, second = problem.observe(_log_partition, score)
+        # The variance of the tilted distribution relative to that of the cavity.
+        shrink = 1.0 + second * score.variance
+        pull = (first + second * (marginal.mean - score.mean)) / shrink
+        return Linearization(jnp.sum(value), marginal.mean, pull, -second / shrink, second)
+
+    def site_precision(
+        self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
+    ) -> Float[Array, "C R"]:
+        # Not x² times it: XLA would keep the squares for the next step.
+        curvature = x * (x * second)
+        return -curvature / (1.0 + variance * curvature)
+
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
+        score = problem.to_observations(cavities)
+        return jnp.sum(problem.observe(_log_partition, score).value)
+
+    def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+        return sum_over(_site_normaliser, cavities, sites)
+
+
+class ReverseKL(AbstractMethod):
+    """Maximisation of the evidence lower bound (paper, appendix A).
+
+    With posterior mean μ of an entry, δ₁ and δ₂ the derivatives of the observation's expected
+    log-likelihood and x the entry's coefficient, the sites are
+
+        τ = −x² δ₂      ν = x δ₁ + μ τ
+
+    at the fixed point.
+
+    Attributes:
+        damping: the weight kept on the old sites, from 0 (none) to below 1.
+    """
+
+    damping: float = 0.0
+
+    def __check_init__(self):
+        """Reject a damping that would never move."""
+        _check_damping(self.damping)
+
+    def linearize(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Linearization:
+        score = problem.to_observations(add_sites(cavities, sites))
+        value, first, second = problem.observe(_expectation, score)
+        return Linearization(jnp.sum(value), score.mean, first, -second, second)
+
+    def site_precision(
+        self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
+    ) -> Float[Array, "C R"]:
+        return -x * (x * second)
+
+    def observed(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Scalar:
+        score = problem.to_observations(add_sites(cavities, sites))
+        return jnp.sum(problem.observe(_expectation, score).value)
+
+    def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
+        return sum_over(_expected_site, add_sites(cavities, sites), sites)
+
+
+def _log_partition(problem: Problem, score: ScoreMoments) -> Derivatives:
+    return problem.likelihood.log_partition(
+        problem.outcome, score.mean, score.variance, problem.weight
+    )
+
+
+def _expectation(problem: Problem, score: ScoreMoments) -> Derivatives:
+    expected = problem.likelihood.expectation(problem.outcome, score.mean, score.variance)
+    if problem.weight is None:
+        return expected
+    return Derivatives(*(problem.weight * part for part in expected))
+
+
+def _site_normaliser(cavity: ScoreMoments, site: Site) -> Float[Array, "C R"]:
+    move = gain(site, cavity.mean, cavity.variance)
+    return log_normaliser(site, cavity.mean, cavity.variance, move.s)
+
+
+def _expected_site(entry: ScoreMoments, site: Site) -> Float[Array, "C R"]:
+    """The expectation of ν s − τ s² / 2."""
+    second_moment = entry.mean * entry.mean + entry.variance
+    return site.precision_mean * entry.mean - 0.5 * site.precision * second_moment
+
+
+def _check_damping(damping: float) -> None:
+    if not 0.0 <= damping < 1.0:
+        raise DataError(
+            "{argument} is {value}",
+            "It is the weight kept on the old sites: at least 0 and below 1.",
+            argument="damping",
+            value=damping,
+        )

@@ -1,0 +1,335 @@
+"""The interface of a likelihood: log p(outcome | score) and everything derived from it.
+
+A likelihood of your own needs only `log_prob`::
+
+    class StudentT(AbstractLikelihood):
+        def log_prob(self, outcome, score):
+            return -2.5 * jnp.log1p((outcome - score) ** 2 / 4.0)
+
+Moments for inference come from automatic differentiation and quadrature over the score, and
+predictions from quadrature over outcomes. Override a method where you know a closed form, and
+`domain`, `check` or `levels` where outcomes are not arbitrary real numbers. Methods work
+elementwise on arrays that broadcast, in the floating-point type of the mean.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple, Self, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxkick._math import Anchor, Derivatives, Local
+from jaxkick._typing import Array, Float, Key, Values
+from jaxkick._xla import call_compiled
+from jaxkick.likelihoods.integrals import (
+    OutcomeGrid,
+    align,
+    expectation_by_quadrature,
+    log_partition_by_quadrature,
+    outcome_grid,
+)
+
+__all__ = ["AbstractLikelihood", "Derivatives", "Distribution", "Weight"]
+
+Weight: TypeAlias = ArrayLike | None
+"""Power of a likelihood; one if `None`."""
+
+# `distribution` leaves out this much probability on either side, and shows so many points of a
+# continuous outcome.
+_TAIL = 1e-6
+_POINTS = 201
+
+
+class Distribution(NamedTuple):
+    """The distribution of numeric outcomes.
+
+    Attributes:
+        outcomes: outcomes in increasing order, the same for all predictions.
+        probabilities: their probabilities along the last axis; densities if outcomes are
+            continuous.
+    """
+
+    outcomes: np.ndarray
+    probabilities: Float[Array, "... G"]
+
+
+class AbstractLikelihood(eqx.Module):
+    """The probability of an outcome given the score of an observation."""
+
+    @abc.abstractmethod
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        """log p(outcome | score)."""
+
+    # Outcomes
+
+    @property
+    def domain(self) -> str:
+        """The allowed outcomes, in words."""
+        return "a finite number"
+
+    def check(self, outcome: np.ndarray) -> np.ndarray:
+        """Return True, on the host, where an outcome is outside the domain."""
+        return ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The possible outcomes in increasing order if there are finitely many, else `()`."""
+        return ()
+
+    @property
+    def is_discrete(self) -> bool:
+        """True if outcomes are levels or integers, so that each has a probability."""
+        return bool(self.levels) or self._refuses(0.5)
+
+    @property
+    def has_results(self) -> bool:
+        """True if outcomes say who won: -1, 0 and +1, or whole numbers of either sign.
+
+        Override it for a continuous outcome whose sign says who won.
+        """
+        if self.levels:
+            return set(self.levels) <= {-1.0, 0.0, 1.0}
+        return self.is_discrete and not self._refuses(-1.0)
+
+    @property
+    def has_ties(self) -> bool:
+        """True if a tie has a probability above zero."""
+        return self.has_results and self.is_discrete and not self._refuses(0.0)
+
+    def difference(self, base_rate: float) -> "AbstractLikelihood | None":
+        """The likelihood of the difference of two counts, for a likelihood of counts.
+
+        Its score is half the difference of the two counts' scores; `base_rate` is the logarithm
+        of the rate of both counts between equals. `None` if there is no such likelihood.
+        """
+        return None
+
+    # Words
+
+    def describe(self) -> str:
+        """The likelihood in words, such as "a lead of 1 wins with probability 84 % (Probit)"."""
+        name = type(self).__name__
+        if not (self.levels and self.has_results):
+            return f"{self.domain} ({name})"
+        _, tie, _ = self._results_at(0.0)
+        ties = f"; equal skills tie with probability {100 * tie:.0f} %" if self.has_ties else ""
+        win = self._results_at(1.0)[2]
+        return f"a lead of 1 wins with probability {100 * win:.0f} %{ties} ({name})"
+
+    def warnings(self) -> tuple[tuple[str, str], ...]:
+        """Problems with the parameters, as pairs of a kind and a message."""
+        return ()
+
+    # Starting values
+
+    @classmethod
+    def from_outcomes(cls, outcome: np.ndarray) -> Self:
+        """Make a likelihood of this class with starting values that suit all outcomes."""
+        return cls()
+
+    def score_variance(self, outcome: np.ndarray) -> float:
+        """The prior variance of a match's combined score from which learning starts."""
+        return 1.0
+
+    # Inference
+
+    def log_partition(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
+    ) -> Derivatives:
+        """log ∫ p(outcome | f)^weight N(f; mean, variance) df and its derivatives in the mean.
+
+        Expectation propagation matches moments with these (paper, appendix A).
+
+        Args:
+            outcome: outcomes.
+            mean: cavity mean of the score.
+            variance: cavity variance of the score.
+            weight: power of the likelihood, not negative; one if `None`.
+        """
+        return log_partition_by_quadrature(self, outcome, mean, variance, weight)
+
+    def expectation(self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Derivatives:
+        """E[log p(outcome | f)] for f ~ N(mean, variance), and its derivatives in the mean.
+
+        Inference by reverse KL divergence maximizes these at the marginal mean and variance
+        (paper, appendix A).
+        """
+        return expectation_by_quadrature(self, outcome, mean, variance)
+
+    def local(self, outcome: Values) -> Callable[[Array], Local]:
+        """The likelihood of given outcomes as a function of the score, with derivatives.
+
+        Quadrature calls the function at every node: compute what depends only on the outcome
+        outside it. The result leaves out `constant`.
+        """
+
+        def at(score):
+            one = jnp.ones_like(score)
+
+            def with_slope(score):
+                return jax.jvp(lambda f: self.log_prob(outcome, f), (score,), (one,))
+
+            (value, first), (_, second) = jax.jvp(with_slope, (score,), (one,))
+            return Local(value, first, second)
+
+        return at
+
+    def constant(self, outcome: Values) -> Values | float:
+        """The part of log p that does not depend on the score and that `local` leaves out."""
+        return 0.0
+
+    def anchor(self, outcome: Values, weight: Values | float) -> Anchor | None:
+        """The score around which the likelihood, raised to a power, changes slope.
+
+        Quadrature places its nodes there. Only for log-concave likelihoods.
+
+        Returns:
+            The anchor for outcomes raised to the power `weight`, or `None` to search for it.
+        """
+        return None
+
+    # Predictions
+
+    def predictive_log_prob(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike
+    ) -> Values:
+        """log p(outcome) for a score f ~ N(mean, variance)."""
+        return self.log_partition(outcome, mean, variance).value
+
+    def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
+        """The probability of each of the `levels` for a score f ~ N(mean, variance).
+
+        Raises:
+            NotImplementedError: if there are not finitely many outcomes.
+        """
+        if not self.levels:
+            raise NotImplementedError(
+                f"{type(self).__name__} has no `probabilities`, because its outcomes are not "
+                "finitely many levels. Use `predictive_log_prob`, or `distribution`."
+            )
+        mean, variance = align(mean, variance)
+        levels = jnp.asarray(self.levels, dtype=mean.dtype)
+        log_probs = self.predictive_log_prob(levels, mean[..., None], variance[..., None])
+        return jax.nn.softmax(log_probs, axis=-1)
+
+    def result_probabilities(
+        self, mean: ArrayLike, variance: ArrayLike, ties: bool | None = None
+    ) -> Float[Array, "... 3"]:
+        """The probabilities that the first side loses, ties and wins.
+
+        Args:
+            mean: mean of the score.
+            variance: variance of the score.
+            ties: whether the result can be a tie; `has_ties` if `None`. A continuous difference
+                is a tie within half a point of zero. Without ties their probability is shared
+                in proportion to loss and win. No effect on likelihoods with `levels`.
+
+        Returns:
+            Loss, tie and win along the last axis.
+
+        Raises:
+            ValueError: if outcomes are not results.
+        """
+        if not self.has_results:
+            raise ValueError(
+                f"{type(self).__name__} has no win, tie and loss: its outcomes are {self.domain}."
+            )
+        mean, variance = align(mean, variance)
+        if self.levels:
+            chances = self.probabilities(mean, variance)
+            zero = jnp.zeros_like(mean)
+            parts = [
+                chances[..., self.levels.index(level)] if level in self.levels else zero
+                for level in (-1.0, 0.0, 1.0)
+            ]
+            return jnp.stack(parts, axis=-1)
+        loss, win = self._loss_and_win(mean, variance, self.is_discrete or bool(ties))
+        if self.has_ties if ties is None else ties:
+            return jnp.stack([loss, 1.0 - loss - win, win], axis=-1)
+        total = loss + win
+        return jnp.stack([loss / total, jnp.zeros_like(win), win / total], axis=-1)
+
+    def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
+        """The mean of the outcome for a score f ~ N(mean, variance)."""
+        return self._grid(mean, variance).mean()
+
+    def predictive_variance(self, mean: ArrayLike, variance: ArrayLike) -> Values:
+        """The variance of the outcome for a score f ~ N(mean, variance)."""
+        return self._grid(mean, variance).variance()
+
+    def predictive_quantile(
+        self, probability: ArrayLike, mean: ArrayLike, variance: ArrayLike
+    ) -> Values:
+        """The quantile of the outcome for a score f ~ N(mean, variance)."""
+        mean, variance, probability = align(mean, variance, probability)
+        return self._grid(mean, variance).quantile(probability)
+
+    def distribution(
+        self, mean: Values, variance: Values, outcomes: ArrayLike | None = None
+    ) -> Distribution:
+        """The distribution of outcomes for scores f ~ N(mean, variance).
+
+        Args:
+            mean: means of scores.
+            variance: their variances.
+            outcomes: the outcomes of interest. If `None`, the levels, or else all whole numbers
+                or 201 points between the quantiles of probability 1e-6 and 1 - 1e-6.
+        """
+        if outcomes is None:
+            outcomes = self._range(mean, variance)
+        outcomes = np.atleast_1d(np.asarray(outcomes, np.float64))
+        grid = jnp.asarray(outcomes, mean.dtype)
+        log_probs = call_compiled(
+            self.predictive_log_prob, grid, mean[..., None], variance[..., None]
+        )
+        return Distribution(outcomes, jnp.exp(log_probs))
+
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
+        """Draw one outcome for each score."""
+        uniform = jax.random.uniform(key, score.shape, score.dtype)
+        return outcome_grid(self, score, None, self._lowest).quantile(uniform)
+
+    def __repr__(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        texts = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+        return f"{type(self).__name__}({', '.join(texts)})"
+
+    def _refuses(self, outcome: float) -> bool:
+        return bool(np.any(self.check(np.array([outcome]))))
+
+    def _results_at(self, score: float) -> list[float]:
+        """Probabilities of loss, tie and win at a known score."""
+        return np.asarray(self.result_probabilities(score, 0.0)).tolist()
+
+    def _loss_and_win(self, mean: Values, variance: Values, ties: bool) -> tuple[Values, Values]:
+        """The probabilities of a difference below and above zero, by half a point with ties."""
+        grid = self._grid(mean, variance)
+        half = 0.5 if ties else 0.0
+        return grid.cdf(-half), 1.0 - grid.cdf(half)
+
+    @property
+    def _lowest(self) -> float | None:
+        return 0.0 if self._refuses(-1.0) else None
+
+    def _grid(self, mean: ArrayLike, variance: ArrayLike) -> OutcomeGrid:
+        mean, variance = align(mean, variance)
+        return outcome_grid(self, mean, variance, self._lowest)
+
+    def _range(self, mean: Values, variance: Values) -> np.ndarray:
+        """The outcomes that `distribution` shows."""
+        if self.levels:
+            return np.asarray(self.levels)
+
+        def end(probability: float, choose: Callable) -> float:
+            wanted = jnp.asarray(probability, mean.dtype)
+            return float(choose(call_compiled(self.predictive_quantile, wanted, mean, variance)))
+
+        low, high = end(_TAIL, jnp.min), end(1.0 - _TAIL, jnp.max)
+        if self.is_discrete:
+            return np.arange(low, high + 1.0)
+        return np.linspace(low, high, _POINTS)

@@ -1,0 +1,619 @@
+"""Online ratings: one scan over matches in time order, for `Stream`, Elo and TrueSkill.
+
+Each competitor is known by the mean m and covariance P of its state after its last match. A
+match first carries the states of its competitors to its own time. With φ = P h, coefficient x,
+and δ₁ and δ₂ the derivatives of the log-partition function at the predicted score, they become
+
+    m + φ x δ₁      P + x² δ₂ φ φᵀ,
+
+which is one step of expectation propagation, taken once (assumed-density filtering). TrueSkill
+is the special case of a `Wiener` kernel with some variance added before each match. Elo is the
+special case of a `Constant` kernel whose variance is the rate, with the derivatives of the
+log-likelihood at the mean: δ₂ = 0, so that P stays the same.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxkick._math.small_matrices import AbstractMatrix
+from jaxkick._typing import Array, Bool, Float, Int
+from jaxkick.chains.step import StepModel, StepTime
+from jaxkick.data.columns import TimeScale
+from jaxkick.data.dataset import Dataset, read_alike
+from jaxkick.data.encoding import Played
+from jaxkick.data.queries import Query
+from jaxkick.data.reading import Observations, Rules
+from jaxkick.data.schema import Groups, Schema, group_of
+from jaxkick.errors import DataError, OnInvalid
+from jaxkick.inference.checks import check_kinds, check_outcomes
+from jaxkick.inference.problem import ScoreMoments
+from jaxkick.kernels import Epoch
+from jaxkick.model import Model
+from jaxkick.parameters import AbstractParameter, resolve
+from jaxkick.posterior.predictor import AbstractPredictor
+
+__all__ = ["GroupState", "Matches", "Roster", "Rule", "Stream", "lay_out", "predict_blocks"]
+
+EMPTY = np.iinfo(np.int32).max
+"""The feature number of an empty slot: no row of the states, so that nothing is written."""
+
+
+class GroupState(NamedTuple):
+    """States of all features in one group, each after its last match.
+
+    Rows are feature numbers, so that features of other groups leave their rows unused.
+    """
+
+    m: Float[Array, "M K"]
+    P: Float[Array, "M K K"]
+
+
+class Slots(NamedTuple):
+    """The features of one group that take part in matches.
+
+    Attributes:
+        feature: feature numbers; `EMPTY` in an empty slot.
+        coefficient: their coefficients; 0 in an empty slot.
+        time: time of the match, relative to the feature's previous match.
+        block_slot: position, in the flattened slots, of the feature's last match in an earlier
+            block, if matches are divided into blocks.
+        block_time: time of the match, relative to that earlier match.
+    """
+
+    feature: Int[np.ndarray, "B S"]
+    coefficient: Float[np.ndarray, "B S"]
+    time: StepTime
+    block_slot: Int[np.ndarray, "B S"] | None = None
+    block_time: StepTime | None = None
+
+
+class Matches(NamedTuple):
+    """Matches in time order.
+
+    Attributes:
+        groups: the competitors, group by group.
+        outcome: outcome of each match.
+        weight: its weight, or `None` for one.
+        mask: False where a match is padding.
+    """
+
+    groups: tuple[Slots, ...]
+    outcome: Float[np.ndarray, " B"]
+    weight: Float[np.ndarray, " B"] | None
+    mask: Bool[np.ndarray, " B"]
+
+
+class Rule(eqx.Module):
+    """The rule by which matches change ratings.
+
+    Attributes:
+        model: kernels, likelihood and prior means by group.
+        epoch: the time that offsets count from.
+        groups: names of the groups.
+        match_variance: variance added to each group's states, of dimension 1, before each match;
+            `None` for zero.
+        at_mean: whether to take derivatives at the mean score, without its variance, as Elo does.
+    """
+
+    model: Model
+    epoch: Epoch
+    groups: tuple[str, ...] = eqx.field(static=True)
+    match_variance: tuple[AbstractParameter, ...] | None = None
+    at_mean: bool = eqx.field(default=False, static=True)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Floating-point type of the states."""
+        return self.epoch.coarse.dtype
+
+    def blank_states(self, rows: int) -> tuple[GroupState, ...]:
+        """States of zero for features without matches."""
+        sizes = [self.model.kernel_of(group).state_dim for group in self.groups]
+        zeros = lambda *shape: jnp.zeros(shape, self.dtype)  # noqa: E731
+        return tuple(GroupState(zeros(rows, K), zeros(rows, K, K)) for K in sizes)
+
+    def carry(self, number: int, state: GroupState, time: StepTime) -> GroupState:
+        """States of features of one group, carried to the times of matches."""
+        step = self._step(number)
+
+        def carry_one(m: Array, P: Array, now: StepTime) -> GroupState:
+            before = StepTime(now.gap, now.offset - now.gap, now.age - now.gap, now.first)
+            A = jnp.where(now.first, 0.0, _array(step, step.transition(before, now)))
+            noise = _array(step, step.noise_cov(before, now).symmetric())
+            prior = _array(step, step.prior_cov(now).symmetric())
+            return GroupState(A @ m, A @ P @ A.T + jnp.where(now.first, prior, noise))
+
+        carry = carry_one
+        for _ in time.gap.shape:
+            carry = jax.vmap(carry)
+        m, P = carry(*state, time)
+        added = 0.0 if self.match_variance is None else self.match_variance[number].value
+        return GroupState(m, P + added)
+
+    def scores(self, number: int, state: GroupState) -> ScoreMoments:
+        """Means and variances of the scores of features of one group."""
+        h = self.measurement(number)
+        mean = self.model.mean_of(self.groups[number], 0, self.dtype)
+        return ScoreMoments(mean + state.m @ h, jnp.einsum("i,...ij,j->...", h, state.P, h))
+
+    def combine(self, slots: Sequence[Slots], states: Sequence[GroupState]) -> ScoreMoments:
+        """Mean and variance of the score of matches, a linear combination."""
+        total = ScoreMoments(0.0, 0.0)
+        for number, (part, state) in enumerate(zip(slots, states, strict=True)):
+            mean, variance = self.scores(number, state)
+            x = part.coefficient
+            mean, variance = jnp.sum(x * mean, axis=-1), jnp.sum(x * x * variance, axis=-1)
+            total = ScoreMoments(total.mean + mean, total.variance + variance)
+        return total
+
+    def derivatives(self, match: Matches, score: ScoreMoments) -> tuple[Array, Array, Array]:
+        """Log-probability of an outcome, and the two derivatives that move the states."""
+        likelihood = self.model.likelihood
+        if not self.at_mean:
+            return likelihood.log_partition(match.outcome, *score, match.weight)
+        slope = likelihood.local(match.outcome)(score.mean).first
+        slope = slope if match.weight is None else slope * match.weight
+        return jnp.zeros_like(slope), slope, jnp.zeros_like(slope)
+
+    def measurement(self, number: int) -> Float[Array, " K"]:
+        """The vector h of a group's kernel."""
+        step = self._step(number)
+        return _array(step, step.h)[:, 0]
+
+    def _step(self, number: int) -> StepModel:
+        return StepModel(self.model.kernel_of(self.groups[number]), self.epoch)
+
+
+def scan_matches(
+    rule: Rule, states: tuple[GroupState, ...], matches: Matches
+) -> tuple[tuple[GroupState, ...], tuple[Float[Array, " B"], tuple[GroupState, ...]]]:
+    """Predict and then learn from one match after the other.
+
+    Returns:
+        The states after all matches; the log-probability of each outcome before it was seen;
+        and the states of the competitors of each match after it.
+    """
+    rule = resolve(rule, rule.dtype)
+
+    def step(states: tuple[GroupState, ...], match: Matches):
+        here = [
+            rule.carry(number, _rows(state, part.feature), part.time)
+            for number, (state, part) in enumerate(zip(states, match.groups, strict=True))
+        ]
+        value, first, second = rule.derivatives(match, rule.combine(match.groups, here))
+        moved = tuple(
+            _moved(state, rule.measurement(number), part.coefficient, first, second)
+            for number, (state, part) in enumerate(zip(here, match.groups, strict=True))
+        )
+        after = tuple(
+            jax.tree.map(lambda old, new, at=part.feature: old.at[at].set(new, mode="drop"), *pair)
+            for part, *pair in zip(match.groups, states, moved, strict=True)
+        )
+        return after, (jnp.where(match.mask, value, 0.0), moved)
+
+    return lax.scan(step, states, jax.tree.map(jnp.asarray, matches))
+
+
+def predict_blocks(rule: Rule, states: tuple[GroupState, ...], matches: Matches) -> ScoreMoments:
+    """Predict the score of each match from earlier blocks; variances are 0 for Elo."""
+    matches = jax.tree.map(jnp.asarray, matches)
+    _, (_, after) = scan_matches(rule, states, matches)
+    rule = resolve(rule, rule.dtype)
+    before = []
+    for number, (state, part) in enumerate(zip(after, matches.groups, strict=True)):
+        flat = jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), state)
+        before.append(rule.carry(number, _rows(flat, part.block_slot), part.block_time))
+    mean, variance = rule.combine(matches.groups, before)
+    return ScoreMoments(mean, jnp.zeros_like(variance) if rule.at_mean else variance)
+
+
+def _rows(state: GroupState, rows: Array) -> GroupState:
+    return jax.tree.map(lambda part: part.at[rows].get(mode="clip"), state)
+
+
+def _moved(state: GroupState, h: Array, x: Array, first: Array, second: Array) -> GroupState:
+    """The states of a match's competitors, moved by its outcome."""
+    phi, x = state.P @ h, x[:, None]
+    P = state.P + (phi[:, :, None] * phi[:, None, :]) * (x * x * second)[:, :, None]
+    return GroupState(state.m + phi * x * first, 0.5 * (P + jnp.swapaxes(P, 1, 2)))
+
+
+def _array(step: StepModel, small: AbstractMatrix) -> Array:
+    return small.filled(step.dtype).to_array()
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """A `Directory` of features, to which names and groups can be added.
+
+    Attributes:
+        names: name of each feature.
+        groups: names of all groups.
+        group: number of each feature's group.
+        first: time of each feature's first match; NaN before it.
+        last: time of its last match; NaN before the first.
+        matches: number of its matches.
+        epoch: the time that offsets count from.
+        scale: how the user's times become numbers.
+        grouping: the user's rule for the groups.
+        schema: the meaning of the user's table, if there is one.
+    """
+
+    names: tuple[Hashable, ...]
+    groups: tuple[str, ...]
+    group: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    matches: np.ndarray
+    epoch: float
+    scale: TimeScale
+    grouping: Groups
+    schema: Schema | None
+
+    @staticmethod
+    def of(data: Dataset) -> "Roster":
+        """The features of a data set's groups, before their first match."""
+        index = data.index
+        known = np.flatnonzero(index.feature_group >= 0)
+        names = tuple(index.names[feature] for feature in known)
+        blank, described = np.full(len(known), np.nan), (index.scale, index.grouping, index.schema)
+        group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
+        return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
+
+    @property
+    def library(self) -> str | None:
+        return None if self.schema is None else self.schema.library
+
+    @property
+    def latest(self) -> float:
+        return float(np.nanmax(self.last))
+
+    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
+        return self.scale.to_numbers(times, argument)
+
+    def group_of(self, name: Hashable) -> str:
+        return group_of(self.grouping, name)
+
+    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
+        return np.array([self._numbers.get(name, -1) for name in names], np.int64)
+
+    def members(self, group: str) -> list[Hashable]:
+        chosen = (self.group == self.groups.index(group)) & (self.matches > 0)
+        return [self.names[member] for member in np.flatnonzero(chosen)]
+
+    def played(self, name: Hashable, until: float) -> Played:
+        number = self._numbers.get(name)
+        if number is None or not self.matches[number]:
+            return Played(0, -np.inf)
+        self.check_time(np.array([number]), np.array([until]))
+        return Played(int(self.matches[number]), float(self.last[number]))
+
+    def check_time(self, features: np.ndarray, times: np.ndarray) -> None:
+        """Refuse questions about times before the last match of a feature."""
+        early = (features >= 0) & (times < self.last[features])
+        if early.any():
+            name = self.names[features[int(np.argmax(early))]]
+            raise DataError(
+                f"{{argument}} is before the last match of {name!r}",
+                "A stream only keeps current scores. Ask for a later time, or fit all matches "
+                "with `infer`.",
+                argument="time",
+            )
+
+    def with_names(self, names: Iterable[Hashable]) -> "Roster":
+        """The roster with new names added."""
+        new = [name for name in names if name not in self._numbers]
+        if not new:
+            return self
+        new_groups = [self.group_of(name) for name in new]
+        groups = tuple(dict.fromkeys([*self.groups, *new_groups]))
+        blank = np.full(len(new), np.nan)
+        return replace(
+            self,
+            names=(*self.names, *new),
+            groups=groups,
+            group=np.append(self.group, [groups.index(group) for group in new_groups]),
+            first=np.append(self.first, blank),
+            last=np.append(self.last, blank),
+            matches=np.append(self.matches, np.zeros(len(new), np.int64)),
+        )
+
+    def after(self, features: np.ndarray, times: np.ndarray) -> "Roster":
+        """The roster after matches at `times` [B] of `features` [B, P], -1 in empty slots."""
+        first, last, matches = self.first.copy(), self.last.copy(), self.matches.copy()
+        there = features >= 0
+        times = np.broadcast_to(times[:, None], features.shape)[there]
+        np.fmin.at(first, features[there], times)
+        np.fmax.at(last, features[there], times)
+        np.add.at(matches, features[there], 1)
+        return replace(self, first=first, last=last, matches=matches)
+
+    def step_time(
+        self, features: np.ndarray, times: np.ndarray, previous: np.ndarray, dtype: np.dtype
+    ) -> StepTime:
+        """Times relative to the epoch, to a feature's first and to its previous match.
+
+        Differences are computed in float64 before they are cast to `dtype`. `features` is -1 in
+        an empty slot and for a feature without matches; `previous` is NaN where there is none.
+        """
+        known = features >= 0
+        opens = np.isnan(previous) | ~known
+        gap = np.where(opens, 0.0, times - previous)
+        age = np.where(known, times - self.first[features], 0.0)
+        offset = np.broadcast_to(times - self.epoch, features.shape)
+        return StepTime(gap.astype(dtype), offset.astype(dtype), age.astype(dtype), opens)
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+
+def lay_out(
+    new: Observations,
+    order: np.ndarray,
+    roster: Roster,
+    dtype: np.dtype,
+    *,
+    blocks: np.ndarray | None = None,
+    widths: tuple[int, ...] = (),
+    size: int | None = None,
+) -> tuple[Matches, Roster]:
+    """Lay out observations for the scan.
+
+    Args:
+        new: the observations.
+        order: numbers of the observations to lay out, in time order.
+        roster: the features before these matches, including all that take part.
+        dtype: floating-point type.
+        blocks: block of each laid-out observation, not decreasing; none if `None`.
+        widths: smallest number of slots of each group.
+        size: number of matches after padding; no padding if `None`.
+
+    Returns:
+        The matches, and the roster after them.
+    """
+    size, count = size or len(order), len(order)
+    order = np.pad(order, (0, size - count), mode="edge")
+    times, coefficients = new.times[order], new.coefficients[order]
+    ids = np.append(roster.feature_ids(new.names), -1)
+    features = ids[new.features[order]]
+    features[count:] = -1
+    _check_order((features >= 0) & (roster.last[features] > times[:, None]), order)
+    after = roster.after(features, times)
+    group = np.where(features >= 0, roster.group[features], -1)
+    parts = []
+    for number in range(len(roster.groups)):
+        own = group == number
+        place = np.cumsum(own, axis=1)
+        width = max([int(place[:, -1].max()), *widths[number : number + 1], 1])
+        slots = np.nonzero(own)[0], place[own] - 1
+        feature, coefficient = np.full((size, width), -1), np.zeros((size, width), dtype)
+        feature[slots], coefficient[slots] = features[own], coefficients[own]
+
+        def since(slot: np.ndarray, feature=feature, width=width) -> StepTime:
+            previous = np.where(slot >= 0, times[slot // width], roster.last[feature])
+            return after.step_time(feature, times[:, None], previous, dtype)
+
+        slot, block_slot = _previous_slots(feature, blocks)
+        feature = np.where(feature >= 0, feature, EMPTY).astype(np.int32)
+        part = Slots(feature, coefficient, since(slot))
+        if block_slot is not None:
+            earlier = np.maximum(block_slot, 0).astype(np.int32)
+            part = part._replace(block_slot=earlier, block_time=since(block_slot))
+        parts.append(part)
+    weight = None if new.weight is None else new.weight[order].astype(dtype)
+    outcome, mask = new.outcome[order].astype(dtype), np.arange(size) < count
+    return Matches(tuple(parts), outcome, weight, mask), after
+
+
+def _previous_slots(
+    features: np.ndarray, blocks: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Find the last slot of each feature in an earlier match, and in an earlier block.
+
+    Slots are positions in the flattened `features` [B, S]; -1 where there is none.
+    """
+    count, width = features.shape
+    order = np.argsort(features.ravel(), kind="stable")
+    feature, match = features.ravel()[order], order // width
+    changes = np.append(True, feature[1:] != feature[:-1])
+    here = np.arange(len(order))
+
+    def find(block: np.ndarray) -> np.ndarray:
+        starts = changes.copy()
+        starts[1:] |= block[1:] != block[:-1]
+        begin = np.maximum.accumulate(np.where(starts, here, 0))
+        known = ~changes[begin] & (feature >= 0)
+        found = np.empty(len(order), np.int64)
+        found[order] = np.where(known, order[begin - 1], -1)
+        return found.reshape(count, width)
+
+    return find(match), None if blocks is None else find(blocks[match])
+
+
+def _check_order(late: np.ndarray, order: np.ndarray) -> None:
+    if late.any():
+        rows = np.unique(order[late.any(axis=1)])
+        raise DataError(
+            "{argument} is before the last match of a competitor",
+            "A stream takes matches in time order; `Posterior.update` takes them in any order.",
+            argument="time",
+            row=int(rows[0]),
+            count=len(rows),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stream(AbstractPredictor):
+    """Live ratings: each match is seen once, and memory does not grow with matches.
+
+    Scores are filtered: they depend on past matches only, and a match does not change scores
+    of earlier times. Where that matters and all matches can be kept, use `Posterior.update`.
+    A stream answers the same questions as a `Posterior`, for times at or after the last match
+    of each competitor in question.
+
+    Streams are immutable: `observe` returns a new one.
+
+    Attributes:
+        model: kernels and likelihood.
+        roster: names, groups and times of all features.
+        states: states of all features, group by group.
+        widths: number of slots of each group in the compiled scan.
+        num_observations: number of observations seen.
+        log_evidence: sum of the log-probabilities of outcomes, each before it was seen.
+    """
+
+    model: Model
+    roster: Roster
+    states: tuple[GroupState, ...]
+    widths: tuple[int, ...]
+    num_observations: int
+    log_evidence: float
+
+    @staticmethod
+    def start(model: Model, data: Dataset) -> "Stream":
+        """Start a stream with its first matches.
+
+        Args:
+            model: kernels and likelihood; prior means must not be given by feature.
+            data: the first matches. Later tables need the same columns.
+
+        Raises:
+            DataError: if the model has a prior mean for each feature, or an outcome is not
+                valid for its likelihood.
+        """
+        check_kinds(model, data)
+        if isinstance(model.mean, AbstractParameter) and model.mean.value.ndim:
+            raise DataError(
+                "{argument} of the model has one value for each feature, but a stream meets new "
+                "features",
+                "Give one number, or one for each group.",
+                argument="mean",
+            )
+        check_outcomes(model.likelihood, data, None)
+        stream = Stream(model, Roster.of(data), (), (), 0, 0.0)
+        return stream._see(data.observations, np.dtype(data.outcome.dtype))
+
+    def observe(self, matches: Any, on_invalid: OnInvalid = "raise") -> "Stream":
+        """Add matches, none earlier than matches that their competitors have already had.
+
+        Args:
+            matches: a table with the columns of the first one, or a `Dataset`. New competitors
+                are allowed.
+            on_invalid: `"raise"` or `"drop"`.
+
+        Raises:
+            DataError: if a match cannot be used, or is too early.
+        """
+        roster, likelihood = self.roster, self.model.likelihood
+        if isinstance(matches, Dataset):
+            check_outcomes(likelihood, matches, None)
+        unit = roster.scale.unit
+        rules = Rules(roster.grouping, unit, on_invalid, likelihood, roster.schema)
+        new = read_alike(matches, rules)
+        if new.scale != roster.scale:
+            raise DataError(
+                "{argument} of the new matches has another type or unit than in the stream",
+                "Convert it to the type and unit of the first matches.",
+                argument="time",
+            )
+        return self._see(new, self._dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"Stream({self.num_observations:,} observations of {len(self.roster.names):,} "
+            f"features, log-evidence {self.log_evidence:.2f})"
+        )
+
+    @property
+    def _directory(self) -> Roster:
+        return self.roster
+
+    @property
+    def _dtype(self) -> np.dtype:
+        return np.dtype(self.states[0].m.dtype)
+
+    def _see(self, new: Observations, dtype: np.dtype) -> "Stream":
+        roster = self.roster.with_names(new.names)
+        rule = Rule(self.model, Epoch.at(roster.epoch, dtype), roster.groups)
+        order = np.argsort(new.times, kind="stable")
+        # Sizes are powers of two and widths only grow, so that few programs are compiled.
+        size, rows = _power_of_two(len(order)), _power_of_two(len(roster.names))
+        matches, roster = lay_out(new, order, roster, dtype, widths=self.widths, size=size)
+        states = _grown(self.states, rule.blank_states(rows))
+        states, value = _see_matches(rule, states, matches)
+        return replace(
+            self,
+            roster=roster,
+            states=states,
+            widths=tuple(part.feature.shape[1] for part in matches.groups),
+            num_observations=self.num_observations + len(order),
+            log_evidence=self.log_evidence + float(value),
+        )
+
+    def _score_query(self, query: Query) -> ScoreMoments:
+        shape = query.features.shape
+        means, variances = np.zeros(shape), np.zeros(shape)
+        times = np.broadcast_to(query.times[:, None], shape)
+        for group in sorted(set(query.groups.ravel()) - {""}):
+            here = query.groups == group
+            means[here], variances[here] = self._scores(group, query.features[here], times[here])
+        x = query.coefficients
+        return ScoreMoments(
+            jnp.asarray((x * means).sum(axis=1), self._dtype).reshape(query.shape),
+            jnp.asarray((x * x * variances).sum(axis=1), self._dtype).reshape(query.shape),
+        )
+
+    def _scores(self, group: str, features: np.ndarray, times: np.ndarray) -> ScoreMoments:
+        """Means and variances of scores of features of one group at times."""
+        roster, dtype, count = self.roster, self._dtype, len(features)
+        roster.check_time(features, times)
+        room = (0, _power_of_two(count) - count)
+        features, times = (np.pad(part, room, mode="edge") for part in (features, times))
+        time = roster.step_time(features, times, roster.last[features], dtype)
+        rule = Rule(self.model, Epoch.at(roster.epoch, dtype), (group,))
+        if group in roster.groups:
+            state = self.states[roster.groups.index(group)]
+        else:
+            (state,) = rule.blank_states(1)
+        scores = _scores_at(rule, state, np.maximum(features, 0), time)
+        return ScoreMoments(*(np.asarray(part, np.float64)[:count] for part in scores))
+
+
+def _grown(states: tuple[GroupState, ...], blank: tuple[GroupState, ...]) -> tuple[GroupState, ...]:
+    """States in the larger shapes of blank ones, which have more groups or features."""
+    if states and len(states[0].m) == len(blank[0].m):
+        return states + blank[len(states) :]
+    pairs = zip(blank, states, strict=False)
+    grown = [jax.tree.map(lambda new, old: new.at[: len(old)].set(old), *pair) for pair in pairs]
+    return (*grown, *blank[len(grown) :])
+
+
+@eqx.filter_jit
+def _see_matches(
+    rule: Rule, states: tuple[GroupState, ...], matches: Matches
+) -> tuple[tuple[GroupState, ...], Array]:
+    states, (values, _) = scan_matches(rule, states, matches)
+    return states, jnp.sum(values)
+
+
+@eqx.filter_jit
+def _scores_at(
+    rule: Rule, state: GroupState, features: Int[Array, " Q"], time: StepTime
+) -> ScoreMoments:
+    rule = resolve(rule, rule.dtype)
+    time = jax.tree.map(jnp.asarray, time)
+    return rule.scores(0, rule.carry(0, _rows(state, features), time))
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is at least a number."""
+    return 1 << max(number - 1, 0).bit_length()

@@ -1,0 +1,359 @@
+"""Parameters: constrained values that are stored as unconstrained arrays.
+
+Kernels and likelihoods store each parameter as an `AbstractParameter` and read
+``parameter.value``. The array leaf is unconstrained, so any optimizer over pytrees keeps
+variances positive and cuts ordered. A parameter also works as a number:
+``float(kernel.variance)``, ``jnp.sqrt(kernel.variance)``, ``2.0 * kernel.variance``.
+"""
+
+import abc
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import ArrayLike
+
+from jaxkick._typing import Array, Float
+from jaxkick._xla import is_known
+from jaxkick.errors import DataError
+
+__all__ = [
+    "AbstractParameter",
+    "Fixed",
+    "Ordered",
+    "Positive",
+    "Real",
+    "Tied",
+    "named",
+    "nonnegative",
+    "ordered",
+    "positive",
+    "real",
+    "resolve",
+]
+
+_INCREASING = "must be a one-dimensional, strictly increasing sequence of finite numbers"
+
+Tree = TypeVar("Tree")
+Converter: TypeAlias = Callable[["ArrayLike | AbstractParameter"], "AbstractParameter"]
+
+
+def _arithmetic(operation: Callable, reflected: bool = False) -> Callable:
+    """A binary operator that uses the values of parameters."""
+
+    def method(self: "AbstractParameter", other: Any) -> Any:
+        if isinstance(other, AbstractParameter):
+            other = other.value
+        elif isinstance(other, eqx.Module):
+            return NotImplemented
+        return operation(other, self.value) if reflected else operation(self.value, other)
+
+    return method
+
+
+class AbstractParameter(eqx.Module):
+    """A number or array with a constraint, stored as unconstrained leaves.
+
+    Works as a number in `float`, NumPy, JAX and arithmetic.
+    """
+
+    # NumPy's numbers then leave arithmetic to the parameter.
+    __array_priority__ = 100
+
+    @property
+    @abc.abstractmethod
+    def value(self) -> Float[Array, "..."]:
+        """The constrained value that formulas use."""
+
+    def __jax_array__(self) -> Float[Array, "..."]:
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.value, dtype=dtype)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
+
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, True)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(operator.sub, True)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul, True)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(operator.truediv, True)
+    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(operator.pow, True)
+    __lt__, __gt__ = _arithmetic(operator.lt), _arithmetic(operator.gt)
+    __le__, __ge__ = _arithmetic(operator.le), _arithmetic(operator.ge)
+
+    def __neg__(self) -> Float[Array, "..."]:
+        return -self.value
+
+    def __repr__(self) -> str:
+        """The value alone, so that kernels read like their formula; `"?"` if it is unknown."""
+        known = [_is_number(leaf) for leaf in jax.tree.leaves(self)]
+        return format_value(self.value) if known and all(known) else "?"
+
+
+class Positive(AbstractParameter):
+    """A positive parameter, stored as its logarithm."""
+
+    log_value: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store the logarithm of `value`.
+
+        Args:
+            value: a positive number or array.
+
+        Raises:
+            DataError: if a known value is not positive and finite.
+        """
+        _require(value, lambda known: known > 0, "must be positive and finite")
+        self.log_value = jnp.log(_as_float(value))
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return jnp.exp(self.log_value)
+
+
+class Real(AbstractParameter):
+    """A parameter without a constraint."""
+
+    raw: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store `value` as it is.
+
+        Args:
+            value: any finite number or array.
+
+        Raises:
+            DataError: if a known value is not finite.
+        """
+        _require(value, np.isfinite, "must be finite")
+        self.raw = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.raw
+
+
+class Fixed(AbstractParameter):
+    """A parameter that is not learnt: it has no gradient."""
+
+    constant: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        """Store `value` as a constant.
+
+        Args:
+            value: any finite number or array.
+
+        Raises:
+            DataError: if a known value is not finite.
+        """
+        _require(value, np.isfinite, "must be finite")
+        self.constant = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return lax.stop_gradient(self.constant)
+
+
+class Ordered(AbstractParameter):
+    """Increasing numbers, stored as the first one and the logarithms of the steps."""
+
+    first: Float[Array, ""]
+    log_steps: Float[Array, " steps"]
+
+    def __init__(self, values: ArrayLike):
+        """Store increasing `values`.
+
+        Args:
+            values: a one-dimensional array, strictly increasing.
+
+        Raises:
+            DataError: if known values are not strictly increasing.
+        """
+        _require(values, _increases, _INCREASING)
+        array = _as_float(values)
+        self.first = array[0]
+        self.log_steps = jnp.log(jnp.diff(array))
+
+    @property
+    def value(self) -> Float[Array, " values"]:
+        steps = jnp.cumsum(jnp.exp(self.log_steps))
+        return jnp.concatenate([self.first[None], self.first + steps])
+
+
+class Tied(AbstractParameter):
+    """A parameter that `learn` keeps equal to all others of the same name.
+
+    For instance `Matern12(1.0, Tied("pace", 3.0)) + Matern32(0.1, Tied("pace", 3.0))`.
+
+    Attributes:
+        name: the name that tied parameters share.
+        parameter: the parameter, with the constraint of the field that holds it.
+    """
+
+    name: str = eqx.field(static=True)
+    parameter: AbstractParameter
+
+    def __init__(self, name: str, value: ArrayLike | AbstractParameter):
+        """Tie a parameter to others of the same name.
+
+        Args:
+            name: the name that tied parameters share.
+            value: a number or array, which gets the constraint of the field that holds it, or
+                a parameter with its own constraint.
+        """
+        self.name = name
+        self.parameter = value if isinstance(value, AbstractParameter) else _Unplaced(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.parameter.value
+
+
+class _Unplaced(AbstractParameter):
+    """A number whose constraint comes from the field that will hold it."""
+
+    raw: Float[Array, "..."]
+
+    def __init__(self, value: ArrayLike):
+        self.raw = _as_float(value)
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.raw
+
+
+class _Resolved(AbstractParameter):
+    """A parameter whose value has been computed; it has gradients."""
+
+    known: Float[Array, "..."]
+
+    @property
+    def value(self) -> Float[Array, "..."]:
+        return self.known
+
+
+def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: numbers become `Positive`, parameters that are not negative stay."""
+    return _converted(value, Positive, lambda known: known >= 0, "must not be negative")
+
+
+def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: as `positive`, but a known zero becomes `Fixed`."""
+
+    def constrain(number: ArrayLike) -> AbstractParameter:
+        zero = is_known(number) and bool(np.all(np.asarray(number) == 0))
+        return Fixed(number) if zero else Positive(number)
+
+    return _converted(value, constrain, lambda known: known >= 0, "must not be negative")
+
+
+def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: numbers become `Real`, parameters stay."""
+    return _converted(value, Real, np.isfinite, "must be finite")
+
+
+def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """Field converter: sequences become `Ordered`, parameters stay if they increase."""
+    return _converted(value, Ordered, _increases, _INCREASING)
+
+
+def named(name: str, convert: Converter) -> Converter:
+    """A field converter whose errors name the argument."""
+
+    def converter(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+        try:
+            return convert(value)
+        except DataError as error:
+            raise DataError(error.problem, argument=name, value=error.value) from None
+
+    return converter
+
+
+def _converted(
+    value: ArrayLike | AbstractParameter,
+    constrain: Callable[[ArrayLike], AbstractParameter],
+    holds: Callable[[np.ndarray], Any],
+    rule: str,
+) -> AbstractParameter:
+    """A number as a parameter; a parameter as it is, if its value is allowed here."""
+    if isinstance(value, Tied) and isinstance(value.parameter, _Unplaced):
+        return Tied(value.name, constrain(value.parameter.raw))
+    if not isinstance(value, AbstractParameter):
+        return constrain(value)
+    leaves = jax.tree.leaves(value)
+    if leaves and all(map(_is_number, leaves)):
+        _require(value.value, holds, rule)
+    return value
+
+
+def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
+    """Compute each parameter of a tree once, before loops read it.
+
+    Args:
+        tree: a kernel, likelihood, model or any pytree of them.
+        dtype: floating-point type of the values; that of each parameter if `None`.
+
+    Returns:
+        The same tree with computed values.
+    """
+
+    def known(node):
+        if not isinstance(node, AbstractParameter):
+            return node
+        value = node.value
+        return _Resolved(value if dtype is None else value.astype(dtype))
+
+    return jax.tree.map(known, tree, is_leaf=lambda node: isinstance(node, AbstractParameter))
+
+
+def format_value(value: ArrayLike) -> str:
+    """A short text for a number or array; `"?"` where it is being traced."""
+    if not _is_number(value):
+        return "?"
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return f"{float(array):.4g}"
+    return "[" + ", ".join(format_value(item) for item in array) + "]"
+
+
+def _is_number(value: object) -> bool:
+    """Return whether the host can read a value as a number."""
+    concrete = isinstance(value, (np.ndarray, np.generic, jax.Array))
+    return concrete and is_known(value)
+
+
+def _as_float(value: ArrayLike) -> Float[Array, "..."]:
+    array = jnp.asarray(value)
+    floating = jnp.issubdtype(array.dtype, jnp.floating)
+    # A Python number would stay weakly typed, and the first step of learning would recompile.
+    return array.astype(array.dtype if floating else jnp.result_type(float))
+
+
+def _require(value: ArrayLike, holds: Callable[[np.ndarray], Any], rule: str) -> None:
+    """Check a value on the host where it is known; traced values pass."""
+    if not is_known(value):
+        return
+    try:
+        known = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError(
+            "{argument} is {value}, but must be a number", argument="value", value=value
+        ) from None
+    if not (np.all(np.isfinite(known)) and np.all(holds(known))):
+        shown = float(known) if known.ndim == 0 else known.tolist()
+        raise DataError(f"{{argument}} is {{value}}, but {rule}", argument="value", value=shown)
+
+
+def _increases(known: np.ndarray) -> bool:
+    return known.ndim == 1 and known.size > 0 and bool(np.all(np.diff(known) > 0))

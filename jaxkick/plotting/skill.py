@@ -1,0 +1,200 @@
+"""Plots of skill: curves over time, the leaderboard, and probabilities of winning."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from jaxkick.errors import DataError, suggest_names
+from jaxkick.plotting import style
+from jaxkick.posterior import Posterior
+from jaxkick.posterior.leaderboard import Scale, points_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["leaderboard", "scores", "win_probabilities"]
+
+_POINTS = 300
+
+
+def scores(
+    posterior: Posterior,
+    names: Sequence[Hashable],
+    *,
+    times: Any = None,
+    interval: float = 0.9,
+    scale: Scale | tuple[float, float] | str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Plot skill curves with credible bands, over dates if the data has dates.
+
+    Args:
+        posterior: the fitted posterior.
+        names: competitors or other features to draw.
+        times: times in the units of the data; if `None`, evenly spaced from the first to the
+            last match of all of them, where each curve begins with its own first match.
+        interval: probability of the bands; 0 draws none.
+        scale: scale of the ratings, as in `Posterior.leaderboard`.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: if a feature has no matches and `times` is `None`.
+    """
+    ax = style.axes(ax)
+    index, points = posterior.data.index, points_of(scale, posterior.model.likelihood)
+    debuts = np.full(len(names), -np.inf)
+    if times is None:
+        played = _played(posterior, names)
+        debuts = np.array([each[0] for each in played])
+        grid = np.linspace(debuts.min(), max(each[-1] for each in played), _POINTS)
+        times = index.scale.to_user(grid)
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
+    ends = []
+    # The more bands overlap, the paler they are.
+    alpha = min(0.13, 0.45 / max(len(names), 1))
+    for number, name in enumerate(names):
+        numbers, means, variances = posterior.scores(name, times)
+        # The last point is always kept, because it carries the label.
+        drawn = np.asarray(numbers) >= min(debuts[number], np.max(numbers))
+        mean, deviation = np.asarray(means)[drawn], np.sqrt(np.asarray(variances)[drawn])
+        middle, width = points.centre + points.factor * mean, points.factor * reach * deviation
+        shown = index.scale.to_user(np.asarray(numbers)[drawn])
+        colour, dashes = style.line(number)
+        if interval:
+            ax.fill_between(shown, middle - width, middle + width, color=colour, alpha=alpha, lw=0)
+        ax.plot(shown, middle, color=colour, ls=dashes, lw=1.8, label=style.label(name))
+        ends.append((shown[-1], middle[-1], colour))
+    ax.margins(x=0.01)
+    ax.grid(axis="y", color=style.PALE, lw=0.8)
+    ax.set_ylabel("score" if scale is None else "rating", color=style.INK)
+    if index.scale.dates:
+        style.date_ticks(ax)
+    else:
+        ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=style.INK)
+    _label_ends(ax, names, ends)
+    return ax
+
+
+def leaderboard(table: Any, *, top: int | None = 20, ax: "Axes | None" = None) -> "Axes":
+    """Plot ratings with their intervals, best on top.
+
+    Args:
+        table: a table from `Posterior.leaderboard`, or a posterior or stream.
+        top: number of competitors to show; all if `None`.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+    """
+    columns = _columns_of(table.leaderboard() if hasattr(table, "leaderboard") else table)
+    columns = {name: column[:top] for name, column in columns.items()}
+    count = len(columns["name"])
+    ax = style.axes(ax, (7.0, 1.0 + 0.27 * count))
+    for place in range(1, count, 2):
+        ax.axhspan(place - 0.5, place + 0.5, color=style.PALE, alpha=0.45, lw=0)
+    style.forest(ax, *(columns[name] for name in ("name", "rating", "lower", "upper")))
+    ax.set_xlabel("rating", color=style.INK)
+    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+    ax.annotate("best", (1.01, -0.95), color=style.GREY, annotation_clip=False, **frame)
+    for place, chance in enumerate(columns["best"]):
+        text = f"{chance:.0%}" if chance >= 0.005 else "–"
+        ax.annotate(text, (1.01, place), color=style.INK, annotation_clip=False, **frame)
+    return ax
+
+
+def win_probabilities(
+    posterior: Any,
+    names: Sequence[Hashable],
+    time: Any,
+    *,
+    home: float | None = None,
+    features: Callable[[Any, Any], Mapping[Hashable, float]] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Plot a matrix of the probabilities that the row's competitor beats the column's.
+
+    Args:
+        posterior: a posterior or a stream.
+        names: the competitors.
+        time: time of the matches, in the units of the data.
+        home: 1 if the row's competitor is at home; see `Posterior.predict`.
+        features: gives the features of the row's competitor against the column's, with
+            coefficients, such as a feature of the pair; by default its name alone.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: if there are fewer than two names.
+    """
+    count = len(names)
+    if count < 2:
+        raise DataError(
+            "{argument} has fewer than two names", "Pass at least two.", argument="names"
+        )
+    pairs = [(first, second) for first in names for second in names if first != second]
+    first = [row if features is None else features(row, column) for row, column in pairs]
+    prediction = posterior.predict(first, [column for _, column in pairs], time, home=home)
+    chances = np.full((count, count), np.nan)
+    chances[~np.eye(count, dtype=bool)] = np.asarray(prediction.p_win)
+    ax = style.axes(ax, (max(4.4, 1.8 + 0.52 * count), 1.2 + 0.46 * count))
+    style.matrix(ax, chances, 0, 0.6, vmax=1.0)
+    labels = [style.label(name) for name in names]
+    ax.set_xticks(range(count), labels, rotation=40, ha="left", rotation_mode="anchor")
+    ax.set_yticks(range(count), labels)
+    ax.xaxis.tick_top()
+    place = {1.0: ", at home,", -1.0: ", away,"}.get(home or 0.0, "")
+    caption = f"probability in % that the row{place} beats the column"
+    ax.set_xlabel(caption, color=style.GREY, fontsize=9)
+    ax.xaxis.set_label_position("bottom")
+    return ax
+
+
+def _played(posterior: Posterior, names: Sequence[Hashable]) -> list[np.ndarray]:
+    """Times of the matches of each feature."""
+    played = [posterior.data.entries(name).times for name in names]
+    if not played:
+        raise DataError("{argument} is empty", "Pass at least one name.", argument="names")
+    for name, each in zip(names, played, strict=True):
+        if not len(each):
+            raise DataError(
+                "{value} in {argument} has no matches",
+                f"Pass `times` to plot its prior. {suggest_names(name, posterior.data.names)}",
+                argument="names",
+                value=name,
+            )
+    return played
+
+
+def _label_ends(ax: "Axes", names: Sequence[Hashable], ends: list[tuple]) -> None:
+    """Write names at the ends of their lines, in place of a legend."""
+    low, high = ax.get_ylim()
+    height = ax.get_window_extent().height or 300.0
+    gap = 14.0 * ax.figure.dpi / 100.0 / height * (high - low)
+    places = style.spread(np.array([end for _, end, _ in ends]), gap)
+    for name, (last, _, colour), place in zip(names, ends, places, strict=True):
+        ax.annotate(
+            style.label(name),
+            (last, place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+            fontweight="bold",
+            annotation_clip=False,
+        )
+
+
+def _columns_of(table: Any) -> dict[str, np.ndarray]:
+    if isinstance(table, Mapping):
+        return {str(name): np.asarray(column) for name, column in table.items()}
+    frame = nw.from_native(table, eager_only=True)
+    return {name: frame[name].to_numpy() for name in frame.columns}

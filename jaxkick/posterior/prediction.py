@@ -1,0 +1,235 @@
+"""Predictions: the distribution of a match's outcome, or of both sides' counts."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxkick._typing import Array, Float
+from jaxkick._xla import call_compiled, is_known
+from jaxkick.data.tables import make_table
+from jaxkick.likelihoods import AbstractLikelihood, Distribution
+
+__all__ = ["AbstractPrediction", "CountsPrediction", "Prediction"]
+
+_NODES = 20
+_TAIL = 1e-6
+
+
+class AbstractPrediction(eqx.Module):
+    """The predicted outcome of one match or of many.
+
+    Attributes:
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    library: eqx.AbstractVar[str | None]
+
+    @property
+    def p_win(self) -> Float[Array, "..."]:
+        """The probability that the first side wins; a scalar for one match."""
+        return self._results()[..., 2]
+
+    @property
+    def p_tie(self) -> Float[Array, "..."]:
+        """The probability of a tie; zero under a likelihood without ties."""
+        return self._results()[..., 1]
+
+    @property
+    def p_loss(self) -> Float[Array, "..."]:
+        """The probability that the first side loses."""
+        return self._results()[..., 0]
+
+    @abc.abstractmethod
+    def _results(self) -> Float[Array, "... 3"]:
+        """Compute the probabilities of loss, tie and win."""
+
+    @abc.abstractmethod
+    def _columns(self) -> dict[str, Float[Array, "..."]]:
+        """Collect the arrays of the table by name."""
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of `to_frame` as NumPy arrays with one element for each match."""
+        return {name: np.atleast_1d(np.asarray(part)) for name, part in self._columns().items()}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table with one row for each match.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        return make_table(self.columns(), library or self.library)
+
+    def __repr__(self) -> str:
+        title, mean = type(self).__name__, jax.tree.leaves(self)[0]
+        if not is_known(mean):
+            return f"{title} of shape {mean.shape}"
+        matches = "1 match" if mean.size == 1 else f"{mean.size:,} matches"
+        return f"{title} of {matches}\n{make_table(self.columns(), None)!r}"
+
+
+class Prediction(AbstractPrediction):
+    """The combined score f of each match, and the distribution of its outcome.
+
+    Attributes:
+        mean: posterior mean of f; a scalar for one match.
+        variance: posterior variance of f.
+        likelihood: the likelihood of an outcome given f.
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    mean: Float[Array, "..."]
+    variance: Float[Array, "..."]
+    likelihood: AbstractLikelihood
+    library: str | None = eqx.field(default=None, static=True)
+
+    @property
+    def probabilities(self) -> Float[Array, "... L"]:
+        """The probability of each outcome, in the order of `likelihood.levels`."""
+        return call_compiled(self.likelihood.probabilities, self.mean, self.variance)
+
+    def log_prob(self, outcome: ArrayLike) -> Float[Array, "..."]:
+        """Return the log probability (or log density) of an outcome of each match."""
+        outcome = jnp.broadcast_to(jnp.asarray(outcome, self.mean.dtype), self.mean.shape)
+        return self.likelihood.predictive_log_prob(outcome, self.mean, self.variance)
+
+    @property
+    def outcome_mean(self) -> Float[Array, "..."]:
+        """The expected outcome, if outcomes are numbers."""
+        return call_compiled(self.likelihood.predictive_mean, self.mean, self.variance)
+
+    @property
+    def outcome_variance(self) -> Float[Array, "..."]:
+        """The variance of the outcome, if outcomes are numbers."""
+        return call_compiled(self.likelihood.predictive_variance, self.mean, self.variance)
+
+    def outcome_quantile(self, probability: ArrayLike) -> Float[Array, "..."]:
+        """Return a quantile of the outcome, if outcomes are numbers."""
+        return self.likelihood.predictive_quantile(probability, self.mean, self.variance)
+
+    def distribution(self, outcomes: ArrayLike | None = None) -> Distribution:
+        """Return the probability of each outcome, if outcomes are numbers.
+
+        Args:
+            outcomes: the outcomes to evaluate; if `None`, all but one in a million on either
+                side.
+        """
+        return self.likelihood.distribution(self.mean, self.variance, outcomes)
+
+    def _results(self) -> Float[Array, "... 3"]:
+        return call_compiled(self.likelihood.result_probabilities, self.mean, self.variance)
+
+    def _columns(self) -> dict[str, Float[Array, "..."]]:
+        likelihood = self.likelihood
+        columns = {"score_mean": self.mean, "score_deviation": jnp.sqrt(self.variance)}
+        if not likelihood.levels:
+            columns["expected"] = self.outcome_mean
+            columns["expected_deviation"] = jnp.sqrt(self.outcome_variance)
+        if likelihood.has_results:
+            loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
+            ties = {"p_tie": tie} if likelihood.has_ties else {}
+            return {**columns, "p_win": win, **ties, "p_loss": loss}
+        if likelihood.levels:
+            probabilities = self.probabilities
+            for place, level in enumerate(likelihood.levels):
+                columns[f"p_{level:g}"] = probabilities[..., place]
+        return columns
+
+
+class CountsPrediction(AbstractPrediction):
+    """The counts of both sides of each match, such as goals.
+
+    The two counts are independent given the scores. The scores are correlated, because they
+    share the features of all counts, such as the level.
+
+    Attributes:
+        first: the count of the first side.
+        second: the count of the second side.
+        covariance: posterior covariance of the two scores.
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    first: Prediction
+    second: Prediction
+    covariance: Float[Array, "..."]
+    library: str | None = eqx.field(default=None, static=True)
+
+    def grid(self, largest: int | None = None) -> Float[Array, "... G G"]:
+        """Return the joint probability of all pairs of counts.
+
+        Args:
+            largest: the largest count; if `None`, one that is exceeded once in a million.
+
+        Returns:
+            Probabilities with the first side's count along the rows and the second side's
+            along the columns, both from zero.
+        """
+        top = self._largest() if largest is None else largest
+        counts = jnp.arange(top + 1, dtype=self.first.mean.dtype)
+        return _join(self.first, self.second, *self._shared(), counts)
+
+    def difference(self) -> Distribution:
+        """Return the distribution of the first side's count minus the second's."""
+        grid = self.grid()
+        top = grid.shape[-1] - 1
+        sums = [jnp.trace(grid, -shift, axis1=-2, axis2=-1) for shift in range(-top, top + 1)]
+        return Distribution(np.arange(-top, top + 1.0), jnp.stack(sums, axis=-1))
+
+    def _results(self) -> Float[Array, "... 3"]:
+        grid = self.grid()
+        tie = jnp.trace(grid, axis1=-2, axis2=-1)
+        loss = jnp.sum(jnp.triu(grid, 1), axis=(-2, -1))
+        win = jnp.sum(jnp.tril(grid, -1), axis=(-2, -1))
+        return jnp.stack([loss, tie, win], axis=-1) / (loss + tie + win)[..., None]
+
+    def _columns(self) -> dict[str, Float[Array, "..."]]:
+        loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
+        expected = {
+            "first_expected": self.first.outcome_mean,
+            "second_expected": self.second.outcome_mean,
+        }
+        return {**expected, "p_win": win, "p_tie": tie, "p_loss": loss}
+
+    def _largest(self) -> int:
+        wanted = jnp.asarray(1.0 - _TAIL, self.first.mean.dtype)
+        tops = [
+            call_compiled(side.likelihood.predictive_quantile, wanted, side.mean, side.variance)
+            for side in (self.first, self.second)
+        ]
+        return int(max(jnp.max(top, initial=0.0) for top in tops)) + 1
+
+    def _shared(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Compute the slopes of both scores in one standard normal variable that they share."""
+        known = (self.first.variance == 0) | (self.second.variance == 0)
+        ratio = jnp.sqrt(self.first.variance / jnp.where(known, 1.0, self.second.variance))
+        ratio = jnp.where(known, 1.0, ratio)
+        size = jnp.abs(self.covariance)
+        along = jnp.sqrt(jnp.minimum(size * ratio, self.first.variance))
+        across = jnp.sqrt(jnp.minimum(size / ratio, self.second.variance))
+        return along, jnp.sign(self.covariance) * across
+
+
+def _join(
+    first: Prediction,
+    second: Prediction,
+    along: Float[Array, "..."],
+    across: Float[Array, "..."],
+    counts: Float[Array, " G"],
+) -> Float[Array, "... G G"]:
+    """Integrate the product of both counts' probabilities over the variable that they share."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    places = jnp.asarray(nodes, counts.dtype)
+    shares = jnp.asarray(weights / weights.sum(), counts.dtype)
+    slopes = jnp.stack([along, across])[..., None]
+    mean = jnp.stack([first.mean, second.mean])[..., None] + slopes * places
+    variance = jnp.stack([first.variance, second.variance])[..., None] - slopes**2
+    variance = jnp.broadcast_to(jnp.maximum(variance, 0.0), mean.shape)
+    log_probs = call_compiled(
+        first.likelihood.predictive_log_prob, counts, mean[..., None], variance[..., None]
+    )
+    own, other = jnp.exp(log_probs)
+    return jnp.einsum("j,...ja,...jb->...ab", shares, own, other)

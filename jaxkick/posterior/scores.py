@@ -1,0 +1,234 @@
+"""Scores of features at any time, from the smoother's states, as arrays and as tables."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike
+
+from jaxkick._math.small_matrices import dot
+from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._xla import is_known
+from jaxkick.chains.interpolation import Queries, interpolate
+from jaxkick.chains.layout import Chain
+from jaxkick.chains.smoother import States
+from jaxkick.chains.step import StepModel
+from jaxkick.data.columns import TimeScale
+from jaxkick.data.dataset import Dataset
+from jaxkick.data.encoding import Location
+from jaxkick.data.queries import Query
+from jaxkick.data.tables import make_table, name_column
+from jaxkick.inference.problem import ScoreMoments
+from jaxkick.kernels import Epoch
+from jaxkick.model import Model
+from jaxkick.parameters import resolve
+
+__all__ = ["Scores", "score_combinations", "score_table"]
+
+
+class Scores(eqx.Module):
+    """The score of one feature at several times.
+
+    Unpacks into three arrays: `times, mean, variance = posterior.scores(name)`.
+
+    Attributes:
+        times: float64 array of shape (T,), in the data's unit of time.
+        mean: posterior mean of the score at each time.
+        variance: posterior variance of the score at each time.
+        name: the name of the feature.
+        group: the group of the feature, whose kernel it has.
+        scale: conversion between numeric times and dates.
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    times: np.ndarray
+    mean: Float[Array, " T"]
+    variance: Float[Array, " T"]
+    name: Hashable = eqx.field(static=True)
+    group: str = eqx.field(static=True)
+    scale: TimeScale = eqx.field(static=True)
+    library: str | None = eqx.field(static=True, default=None)
+
+    @property
+    def dates(self) -> np.ndarray | None:
+        """The times as `datetime64`, if the data has dates; otherwise `None`."""
+        return self.scale.to_user(self.times) if self.scale.dates else None
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table with the columns name, group, time, mean and deviation.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        times, mean, variance = self
+        columns = score_table(
+            [self.name], [self.group], [len(times)], times, mean, variance, self.scale
+        )
+        return make_table(columns, library or self.library)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.times, self.mean, self.variance))
+
+    def __repr__(self) -> str:
+        title = f"Scores of {self.name!r} at {len(self.times):,} times"
+        if not is_known(self.mean):
+            return title
+        columns = {
+            "time": self.scale.to_user(self.times),
+            "mean": self.mean,
+            "deviation": np.sqrt(self.variance),
+        }
+        return f"{title}\n{make_table(columns, None)!r}"
+
+
+def score_table(
+    names: Sequence[Hashable],
+    groups: Sequence[str],
+    counts: Sequence[int],
+    times: np.ndarray,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    scale: TimeScale,
+) -> dict[str, np.ndarray]:
+    """Return the columns of a long table of scores, feature after feature.
+
+    Args:
+        names: the name of each feature.
+        groups: the group of each feature.
+        counts: the number of rows of each feature.
+        times: the time of each row, in the data's unit.
+        mean: posterior mean of the score of each row.
+        variance: posterior variance of the score of each row.
+        scale: conversion between numeric times and dates.
+    """
+    return {
+        "name": np.repeat(name_column(names), counts),
+        "group": np.repeat(name_column(groups), counts),
+        "time": scale.to_user(times),
+        "mean": np.asarray(mean),
+        "deviation": np.sqrt(np.asarray(variance)),
+    }
+
+
+def score_combinations(
+    model: Model, data: Dataset, states: tuple[States, ...], query: Query
+) -> ScoreMoments:
+    """Compute posterior mean and variance of linear combinations of scores.
+
+    Features are independent in the posterior approximation, so variances add. Prior means are
+    part of the scores; a feature that is not in the data has the prior mean of its group.
+
+    Args:
+        model: the fitted model.
+        data: the observations that it was fitted to.
+        states: the smoother's states, chain by chain.
+        query: the combinations and their times.
+
+    Returns:
+        Means and variances in the shape of the query.
+    """
+    chains = {chain.group: place for place, chain in enumerate(data.chains)}
+    dtype = np.dtype(data.coefficients.dtype)
+    times = np.broadcast_to(query.times[:, None], query.features.shape)
+    parts, sources, begin = [], np.full(query.features.shape, -1, np.int32), 0
+    for group in sorted(set(query.groups.ravel()) - {""}):
+        rows, slots = np.nonzero(query.groups == group)
+        features = query.features[rows, slots]
+        location = data.index.locate(features, times[rows, slots], dtype)
+        place = chains.get(group)
+        base = 0 if place is None else int(data.index.bases[place])
+        part = _Part(
+            group,
+            _pad_to_power_of_two(features.astype(np.int32)),
+            jax.tree.map(_pad_to_power_of_two, _queries_of(location, base)),
+            None if place is None else (data.chains[place], states[place]),
+        )
+        parts.append(part)
+        sources[rows, slots] = begin + np.arange(len(rows))
+        begin += len(part.features)
+    coefficients = query.coefficients.astype(dtype)
+    moments = _combine(
+        model,
+        data.epoch,
+        tuple(parts),
+        _pad_to_power_of_two(sources),
+        _pad_to_power_of_two(coefficients),
+    )
+    return ScoreMoments(*(part[: len(sources)].reshape(query.shape) for part in moments))
+
+
+class _Part(NamedTuple):
+    """The features of one group that a query needs.
+
+    Attributes:
+        group: the name of the group.
+        features: the number of each feature; -1 for one that is not in the data.
+        queries: the neighbouring entries of each time.
+        known: the chain of the group and its states; `None` if the group has no entries.
+    """
+
+    group: str
+    features: Int[Array, " Q"]
+    queries: Queries
+    known: tuple[Chain, States] | None
+
+
+def _pad_to_power_of_two(array: np.ndarray) -> np.ndarray:
+    """Repeat the last row until the length is a power of two, so that few programs compile."""
+    room = (1 << max(len(array) - 1, 0).bit_length()) - len(array)
+    padding = array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
+    return np.concatenate([array, np.repeat(padding, room, axis=0)]) if room else array
+
+
+def _queries_of(location: Location, base: int) -> Queries:
+    """Convert positions in all chains to positions in the chain that begins at `base`."""
+
+    def within(positions: np.ndarray) -> np.ndarray:
+        return np.where(positions >= 0, positions - base, -1).astype(np.int32)
+
+    return Queries(
+        within(location.left),
+        within(location.right),
+        location.left_gap,
+        location.right_gap,
+        location.offset,
+        location.age,
+    )
+
+
+@eqx.filter_jit
+def _combine(
+    model: Model,
+    epoch: Epoch,
+    parts: tuple[_Part, ...],
+    sources: Int[Array, "Q P"],
+    coefficients: Float[Array, "Q P"],
+) -> ScoreMoments:
+    """Compute the scores of all parts, and sum those of each combination."""
+    x = jnp.asarray(coefficients)
+    nothing = jnp.zeros(1, x.dtype)
+    means, variances = [], []
+    for part in parts:
+        step = StepModel(resolve(model.kernel_of(part.group), x.dtype), epoch)
+        mean, variance = _score_part(step, part)
+        means.append(mean + model.mean_of(part.group, part.features, x.dtype))
+        variances.append(variance)
+    # Empty slots have the source -1, the last place.
+    mean, variance = (jnp.concatenate([*each, nothing])[sources] for each in (means, variances))
+    return ScoreMoments(jnp.sum(x * mean, axis=1), jnp.sum(x * x * variance, axis=1))
+
+
+def _score_part(step: StepModel, part: _Part) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
+    """Compute scores without their prior means; the prior's if the group has no entries."""
+    queries = jax.tree.map(jnp.asarray, part.queries)
+    if part.known is not None:
+        return interpolate(step, *part.known, queries)
+
+    def variance(offset: Scalar, age: Scalar) -> Scalar:
+        return dot(step.h, step.prior_cov_at(offset, age) @ step.h)
+
+    variances = jax.vmap(variance)(queries.offset, queries.age)
+    return jnp.zeros_like(variances), variances

@@ -1,0 +1,190 @@
+"""Length, subsets, concatenation, tables out, feature keys and padded sizes."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jaxkick as jk
+from jaxkick.data.encoding import padded_size
+from tests.data.test_constructors import same
+
+TABLE = {
+    "t": np.array(["2001-01-01", "2001-03-01", "2001-02-01T18:30", "2002-01-01"], "datetime64[ms]"),
+    "a": ["ant", "bee", "cat", "ant"],
+    "b": ["bee", "cat", "ant", "cat"],
+    "x": [3.0, 1.0, 0.0, 2.0],
+    "y": [1.0, 1.0, 2.0, 0.0],
+    "where": [1, -1, 0, 1],
+    "neutral": [False, True, False, False],
+    "w": [1.0, 0.5, 2.0, 1.0],
+    "rain": [0.0, 0.25, 0.0, 1.5],
+    "first two": [["ann", "bob"], ["cid"], ["ann", "ann"], ["dan"]],
+    "p1": ["eve", "eve", None, "fay"],
+    "p2": ["fay", None, "eve", None],
+    "f1": [0.25, 1.0, 0.0, 1.0],
+    "f2": [0.75, 0.0, 1.0, 0.0],
+}
+COLUMNS = {"time": "t", "first": "a", "second": "b"}
+SCHEMAS = {
+    "winner": {},
+    "outcome": {"outcome": "x", "weight": "w", "covariates": {"rain": "rain", "bias": 0.5}},
+    "result": {"result": ("x", "y"), "home": True, "neutral": "neutral"},
+    "difference": {"difference": ("x", "y"), "home": "where"},
+    "home and neutral": {"outcome": "x", "home": "where", "neutral": "neutral"},
+    "counts": {"counts": ("x", "y"), "home": "where", "covariates": {"rain": "rain"}},
+    "line-ups": {"first": "first two", "second": {"p1": "f1", "p2": "f2"}},
+    "a list of columns": {"first": ["p1", "p2"], "second": "b"},
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_is_read_back_as_the_same_data(make, schema):
+    arguments = COLUMNS | schema
+    data = jk.Dataset.from_frame(make(TABLE), **arguments)
+    table = data.to_frame()
+    assert isinstance(table, make if isinstance(make, type) else pa.Table)
+    assert same(jk.Dataset.from_frame(table, **arguments), data)
+
+
+def test_one_of_two_counts_is_read_back():
+    arguments = COLUMNS | {"counts": ("x", "y"), "home": "where"}
+    data = jk.Dataset.from_frame(TABLE, **arguments).subset([0, 1, 3, 4])
+    with pytest.warns(UserWarning, match="Dropped 2 of 6 observations"):
+        again = jk.Dataset.from_frame(data.to_frame(), **arguments, on_invalid="drop")
+    for kept in ("features", "coefficients", "outcome"):
+        found = [getattr(each.observations, kept) for each in (data, again)]
+        np.testing.assert_array_equal(*found)
+
+
+def test_other_data_has_a_row_for_each_feature():
+    data = jk.Dataset.from_mappings([2.0, 1.0], [{"a": 1.0, "b": -0.5}, "c"], [1, -1], weight=2.0)
+    table = data.to_frame("pandas")
+    assert table["observation"].tolist() == [0, 0, 1]
+    assert table["time"].tolist() == [2.0, 2.0, 1.0]
+    assert table["feature"].tolist() == ["a", "b", "c"]
+    assert table["coefficient"].tolist() == [1.0, -0.5, 1.0]
+    assert table["outcome"].tolist() == [1, 1, -1]
+    assert table["weight"].tolist() == [2.0] * 3
+
+
+def league(count, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 5, count)
+    second = (first + rng.integers(1, 5, count)) % 5
+    return jk.Dataset.from_pairs(
+        rng.uniform(0, 9, count), first, second, rng.choice([-1.0, 1.0], count), **options
+    )
+
+
+def test_subsets():
+    data = league(30, weight=np.arange(30.0))
+    assert len(data) == data.num_observations == 30
+    late = data.index.times > 4.0
+    by_mask, by_number = data.subset(late), data.subset(np.flatnonzero(late))
+    assert same(by_mask, by_number)
+    assert len(by_mask) == late.sum()
+    assert by_mask.names == data.names
+    np.testing.assert_array_equal(by_mask.index.rows, np.flatnonzero(late))
+    np.testing.assert_array_equal(by_mask.observations.weight, np.arange(30.0)[late])
+    assert data.subset(slice(3, 5)).index.rows.tolist() == [3, 4]
+    with pytest.raises(jk.DataError, match=r"`chosen` has the shape \(3,\), but there are 30"):
+        data.subset([True, False, True])
+    with pytest.raises(jk.DataError, match="No observation is chosen"):
+        data.subset(np.zeros(30, bool))
+
+
+def test_parts_joined_again_are_the_whole():
+    data = league(30)
+    parts = [data.subset(slice(0, 11)), data.subset(slice(11, 13)), data.subset(slice(13, None))]
+    whole = jk.concat(parts)
+    for field in ("times", "features", "coefficients", "outcome"):
+        found = [getattr(each.observations, field) for each in (whole, data)]
+        np.testing.assert_array_equal(*found)
+    assert jk.concat([data]).names == data.names
+    wide = jk.Dataset.from_pairs([0.0], [["x", "y"]], [4], weight=3.0)
+    joined = jk.concat([data, wide]).observations
+    assert joined.names == (0, 1, 2, 3, 4, "x", "y")
+    assert joined.features[-1].tolist() == [5, 6, 4]
+    assert joined.weight.tolist() == [1.0] * 30 + [3.0]
+    with pytest.raises(jk.DataError, match="Use the same kind of times"):
+        jk.concat([data, jk.Dataset.from_pairs(["2001-01-01"], ["a"], ["b"])])
+    with pytest.raises(jk.DataError, match="There is no data set to join"):
+        jk.concat([])
+
+
+def test_replaced_outcomes_are_kept():
+    data = league(30)
+    flipped = dataclasses.replace(data, outcome=-data.outcome)
+    assert (flipped.observations.outcome == -data.observations.outcome).all()
+    assert (flipped.subset([3, 4]).observations.outcome == -data.observations.outcome[3:5]).all()
+
+
+def test_data_of_similar_size_has_one_shape():
+    def shapes(count):
+        return jax.tree.map(np.shape, league(count, 1).without_index())
+
+    # Thirty-three to forty observations are padded to forty.
+    assert shapes(33).outcome == shapes(40).outcome != shapes(41).outcome
+    data = league(33, 2)
+    grown = jk.concat([data, league(5, 3)])
+    assert jax.tree.map(np.shape, grown.without_index()) == jax.tree.map(
+        np.shape, data.without_index()
+    )
+
+
+@given(st.integers(1, 10**8))
+def test_padding_is_small_for_large_data(number):
+    size = padded_size(number, number)
+    assert number <= size <= number * (1 + 2.0 ** -(number.bit_length() // 3))
+    assert padded_size(size, number) == size
+
+
+def test_padding_changes_nothing():
+    kernel = jk.kernels.Constant(1.0) + jk.kernels.Wiener(0.1)
+    model = jk.Model(kernel, jk.likelihoods.Probit())
+    # The same observations with and without padding.
+    exact = jk.infer(model, league(32), tol=1e-9)
+    padded = jk.infer(model, jk.concat([league(33), league(33)]).subset(slice(0, 33)), tol=1e-9)
+    wide = jk.Dataset.from_observations(league(32).observations, like=padded.data)
+    assert len(wide.outcome) == 40
+    found = jk.infer(model, wide, tol=1e-9)
+    assert found.observations.mean.shape == (32,)
+    np.testing.assert_allclose(found.observations, exact.observations, atol=1e-8)
+    np.testing.assert_allclose(
+        found.log_marginal_likelihood, exact.log_marginal_likelihood, rtol=1e-10
+    )
+
+
+def test_feature_keys_are_not_line_ups():
+    attack = jk.Feature("ant", "attack")
+    data = jk.Dataset.from_pairs([0.0, 1.0], [attack, "bee"], ["bee", attack])
+    assert data.names == ("bee", attack)
+    assert data.index.groups == ("attack", "skill")
+    assert data.index.group_of(jk.Feature("new", "defence")) == "defence"
+    own = jk.Dataset.from_pairs([0.0], [attack], ["bee"], groups={attack: "mine"})
+    assert own.index.groups == ("mine", "skill")
+    model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit())
+    posterior = jk.infer(model, data)
+    assert posterior.linear_combination(attack, 2.0).mean.shape == ()
+    assert posterior.predict(attack, "bee", 2.0).mean.shape == ()
+
+
+def test_integers_stay_integers_under_counts():
+    table = {"t": [0.0, 1.0], "a": [7, 8], "b": [8, 9], "x": [1, 2], "y": [0, 2], "z": [1.0, 2.0]}
+    data = jk.Dataset.from_frame(
+        table, time="t", first="a", second="b", counts=("x", "y"), covariates={"x attack": "z"}
+    )
+    assert data.names[:2] == ("level", "x attack")
+    assert data.names[2:4] == (jk.Feature(7, "attack"), jk.Feature(7, "defence"))
+    assert data.index.group_of("x attack") == "skill"
+    model = jk.Model(jk.kernels.Constant(0.1), jk.likelihoods.Poisson())
+    board = jk.infer(model, data).leaderboard()
+    assert sorted(board["name"].tolist()) == [7, 8, 9]

@@ -1,0 +1,85 @@
+"""Joint means by conjugate gradients, against dense solves; and what `distance` promises."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick.inference.means import solve_means
+from jaxkick.inference.problem import add_sites, cavities_of, make_problem
+
+
+def divisions(outcomes):
+    """Two divisions of ten, 40 rounds each, and one match between them."""
+    pairs = [(a, b) for a in range(10) for b in range(a + 1, 10)] * 40
+    features = np.array([*pairs, *((a + 10, b + 10) for a, b in pairs), (0, 10)], np.int32)
+    count = len(features)
+    strength = np.random.default_rng(7).normal(size=20)
+    noise = np.random.default_rng(0).normal(size=count)
+    score = strength[features[:, 0]] - strength[features[:, 1]] + noise
+    score[-1] = 6.0
+    signs = np.tile([1.0, -1.0], (count, 1))
+    return jk.Dataset.from_arrays(np.zeros(count), features, signs, outcomes(score))
+
+
+def dense_means(data, variance=1.0, noise=1.0):
+    seen = data.observations
+    design = np.zeros((len(data), len(data.names)))
+    np.add.at(design, (np.arange(len(data))[:, None], seen.features), seen.coefficients)
+    precision = np.eye(len(data.names)) / variance + design.T @ design / noise
+    return np.linalg.solve(precision, design.T @ seen.outcome / noise)
+
+
+def test_a_mode_that_one_match_determines():
+    """The level of a division moves slowly, and used to be taken for converged."""
+    data = divisions(lambda score: score)
+    model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Gaussian(1.0))
+    truth = dense_means(data)
+    for tol in (0.05, 1e-3):
+        posterior = jk.infer(model, data, tol=tol)
+        scores = [posterior.scores(name) for name in data.names]
+        off = [
+            abs(float(each.mean[0]) - mean) / np.sqrt(float(each.variance[0]))
+            for each, mean in zip(scores, truth, strict=True)
+        ]
+        assert max(off) <= tol
+
+
+@pytest.mark.parametrize("method", [jk.ExpectationPropagation(), jk.ReverseKL()])
+def test_converged_is_close(method):
+    data = divisions(np.sign)
+    model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit())
+    posterior, truth = (jk.infer(model, data, method, tol=tol) for tol in (0.05, 1e-9))
+    for found, exact in zip(posterior.entries, truth.entries, strict=True):
+        off = jnp.abs(found.mean - exact.mean) / jnp.sqrt(exact.variance)
+        assert float(off.max()) <= 0.05
+    assert posterior.steps <= 12
+
+
+def test_the_error_of_means_is_estimated():
+    """After every number of iterations, the true error is not far above the estimate."""
+    rng = np.random.default_rng(1)
+    first = rng.integers(0, 29, 300)
+    data = jk.Dataset.from_pairs(np.zeros(300), first, first + 1, rng.choice([-1.0, 1.0], 300))
+    model = jk.Model(jk.kernels.Constant(4.0), jk.likelihoods.Probit())
+    problem = make_problem(model, data.without_index())
+    sites = jk.infer(model, data, max_steps=2, throw=False).sites
+    smoothed = problem.smooth(sites)
+    marginals = add_sites(cavities_of(smoothed), sites)
+    real = np.asarray(problem.entry_coefficients[0] != 0, float)
+    residual = (jnp.asarray(rng.normal(size=real.shape) * real),)
+    curvature = problem.masked(
+        jnp.asarray(rng.uniform(0.1, 1.0, real.size // 2))[: len(data.slots)]
+    )
+
+    @jax.jit
+    def solve(tol):
+        return solve_means(problem, marginals, curvature, residual, 0.0, tol)
+
+    exact = solve(1e-12).change[0]
+    for tol in (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-4):
+        step = solve(tol)
+        off = jnp.abs(step.change[0] - exact) / jnp.sqrt(marginals[0].variance)
+        assert float(jnp.max(real * off)) <= 1.2 * float(step.error)
+        assert float(step.error) <= tol

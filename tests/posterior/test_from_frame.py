@@ -1,0 +1,189 @@
+"""Tables with home sides, points, line-ups: the same data set as spelt out by hand."""
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import jaxkick as jk
+from jaxkick.data import Dataset, Feature
+from jaxkick.datasets import load_bundesliga
+
+MATCHES = {
+    "t": [0.0, 1.0, 2.0, 3.0],
+    "a": ["ant", "bee", "cat", "ant"],
+    "b": ["bee", "cat", "ant", "cat"],
+    "x": [3, 1, 0, 2],
+    "y": [1, 1, 2, 0],
+    "where": [1, -1, 0, 1],
+    "host": ["ant", "cat", None, "ant"],
+    "neutral": [False, True, False, False],
+}
+COLUMNS = {"time": "t", "first": "a", "second": "b"}
+
+
+def same(one, other):
+    assert one.names == other.names
+    assert one.index.groups == other.index.groups
+    for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+    return True
+
+
+def by_hand(outcome, home=None, **options):
+    rows = []
+    for row, (a, b) in enumerate(zip(MATCHES["a"], MATCHES["b"], strict=True)):
+        rows.append({a: 1.0, b: -1.0} | ({} if home is None else {"home": home[row]}))
+    groups = {"home": "home"}
+    return Dataset.from_mappings(MATCHES["t"], rows, outcome, groups=groups, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"result": ("x", "y")}, [1, 0, -1, 1]),
+        ({"difference": ["x", "y"]}, [2, 0, -2, 2]),
+        ({"outcome": "x"}, [3, 1, 0, 2]),
+    ],
+)
+def test_points(arguments, outcome):
+    assert same(Dataset.from_frame(MATCHES, **COLUMNS, **arguments), by_hand(outcome))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "home"),
+    [
+        ({"home": True}, [1, 1, 1, 1]),
+        ({"neutral": "neutral"}, [1, 0, 1, 1]),
+        ({"home": True, "neutral": "neutral"}, [1, 0, 1, 1]),
+        ({"home": "where"}, [1, -1, 0, 1]),
+        ({"home": "host"}, [1, -1, 0, 1]),
+        ({"home": "host", "neutral": "neutral"}, [1, 0, 0, 1]),
+    ],
+)
+@pytest.mark.parametrize("table", [dict, pd.DataFrame, pl.DataFrame])
+def test_home(table, arguments, home):
+    data = Dataset.from_frame(table(MATCHES), **COLUMNS, outcome="x", **arguments)
+    assert same(data, by_hand([3, 1, 0, 2], home))
+    own = Dataset.from_frame(
+        table(MATCHES), **COLUMNS, outcome="x", **arguments, groups={"home": "mine"}
+    )
+    assert own.index.groups == ("mine", "skill")
+
+
+def test_two_counts():
+    data = Dataset.from_frame(
+        MATCHES, **COLUMNS, counts=("x", "y"), home="where", weight=2.0, covariates={"derby": "x"}
+    )
+    rows, points = [], []
+    for row, (a, b) in enumerate(zip(MATCHES["a"], MATCHES["b"], strict=True)):
+        home, derby = MATCHES["where"][row], MATCHES["x"][row]
+        shared = {"home": home, "derby": derby}
+        plus = {Feature(a, "attack"): 1, Feature(b, "defence"): -1, **shared, "level": 1}
+        against = {name: -x for name, x in shared.items()}
+        minus = {Feature(b, "attack"): 1, Feature(a, "defence"): -1, **against, "level": 1}
+        rows += [plus, minus]
+        points += [MATCHES["x"][row], MATCHES["y"][row]]
+    groups = {"home": "home", "level": "level"}
+    expected = Dataset.from_mappings(
+        np.repeat(MATCHES["t"], 2), rows, points, weight=2.0, groups=groups
+    )
+    assert same(data, expected)
+    assert data.index.rows.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert data.index.group_of(Feature("dog", "attack")) == "attack"
+    assert data.index.group_of("dog attack") == "skill"
+
+
+def test_a_missing_count_costs_one_observation():
+    matches = MATCHES | {"y": [1, np.nan, 2, 0]}
+    with pytest.raises(ValueError, match=r"^Row 1: `outcome` \(columns 'x' and 'y'\) is missing"):
+        Dataset.from_frame(matches, **COLUMNS, counts=("x", "y"))
+    with pytest.warns(UserWarning, match="Dropped 1 of 8 observations: .*row 1") as caught:
+        data = Dataset.from_frame(matches, **COLUMNS, counts=("x", "y"), on_invalid="drop")
+    assert caught[0].filename == __file__
+    assert data.index.rows.tolist() == [0, 0, 1, 2, 2, 3, 3]
+
+
+def test_line_ups_over_columns():
+    table = {
+        "t": [0.0, 1.0],
+        "p1": ["ann", "ben"],
+        "p2": ["ben", None],
+        "f1": [0.25, 0.5],
+        "f2": [0.75, 9.0],
+        "q": [["cid", "dan"], ["ann"]],
+    }
+    data = Dataset.from_frame(
+        pl.DataFrame(table), time="t", first={"p1": "f1", "p2": "f2"}, second="q"
+    )
+    expected = Dataset.from_mappings(
+        [0.0, 1.0],
+        [{"ann": 0.25, "ben": 0.75, "cid": -1, "dan": -1}, {"ben": 0.5, "ann": -1}],
+        1.0,
+    )
+    assert same(data, expected)
+    equal = Dataset.from_frame(table, time="t", first=["p1", "p2"], second="q")
+    assert equal.observations.coefficients.tolist() == [[1, 1, -1, -1], [1, -1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"result": "x"}, "`result` is 'x', but must be the names of two columns"),
+        ({"result": ("x", "z")}, r"`result` \(column 'z'\) is not in the table"),
+        ({"outcome": "x", "counts": ("x", "y")}, "`outcome` and `counts` each define"),
+        ({"home": "neutral"}, r"`home` \(column 'neutral'\) holds booleans, which do not"),
+        ({"home": "b2"}, r"`home` \(column 'b2'\) is not in the table. Did you mean 'b'"),
+        ({"home": "wrong"}, r"^Row 2: `home` \(column 'wrong'\) is 'dog', which is neither side"),
+        ({"neutral": "x"}, r"^Row 0: `neutral` \(column 'x'\) is 3, but must be true"),
+        ({"home": True, "covariates": {"home": 1.0}}, "the name 'home', which is reserved"),
+        (
+            {"counts": ("x", "y"), "covariates": {"level": 1.0}},
+            "the name 'level', which is reserved",
+        ),
+        ({"first": 3}, "`first` is 3, but must be the name of a column, a list of columns"),
+        ({"home": "unsure"}, r"^Row 1: .* \(column 'unsure'\) has a coefficient that is missing"),
+    ],
+)
+def test_refusals(changes, message):
+    table = MATCHES | {"wrong": ["ant", "bee", "dog", "cat"], "unsure": [1, np.nan, 0, 1]}
+    with pytest.raises(ValueError, match=message):
+        Dataset.from_frame(table, **(COLUMNS | changes))
+
+
+def test_the_repr_says_what_was_understood():
+    matches = load_bundesliga()
+    data = Dataset.from_frame(
+        matches,
+        time="date",
+        first="home",
+        second="away",
+        result=("home_goals", "away_goals"),
+        home=True,
+    )
+    assert repr(data).splitlines()[:3] == [
+        "Dataset of 14,018 observations and 53 features",
+        "  read     first 'home', second 'away', result of 'home_goals' and 'away_goals', first "
+        "at home",
+        "  time     1963-08-24 to 2009-05-23, in years",
+    ]
+    assert "'skill': 52 features (0 seen once), 28,036 entries" in repr(data)
+    assert "'home': 1 feature (0 seen once), 14,018 entries" in repr(data)
+    won, tied, lost = ((matches["result"] == result).sum() for result in (1, 0, -1))
+    assert f"outcome  +1 ({won:,}), 0 ({tied:,}), -1 ({lost:,})" in repr(data)
+
+
+def test_counts_suggest_a_poisson_model():
+    data = Dataset.from_frame(MATCHES, **COLUMNS, counts=("x", "y"), home=True)
+    model = jk.suggest_model(data)
+    assert isinstance(model.likelihood, jk.likelihoods.Poisson)
+    assert set(model.kernel) == {"attack", "defence", "home", "level"}
+
+
+def test_numbers_that_name_no_side_are_refused():
+    table = {"t": [0.0, 1.0], "a": ["x", "y"], "b": ["y", "z"], "goals": [1, 3]}
+    with pytest.raises(
+        ValueError, match=r"^Row 1: `home` \(column 'goals'\) is 3, but must be \+1"
+    ):
+        jk.Dataset.from_frame(table, time="t", first="a", second="b", home="goals")
