@@ -58,7 +58,9 @@ def test_atp():
     message = r"Row 248056: the same competitor is on both sides \(4 rows affected\)"
     with pytest.raises(ValueError, match=message):
         Dataset.from_frame(matches, **columns)
-    with pytest.warns(UserWarning, match="Dropped 4 of 625,848 rows: 4 because the same competitor"):
+    with pytest.warns(
+        UserWarning, match="Dropped 4 of 625,848 rows: 4 because the same competitor"
+    ):
         data = Dataset.from_frame(matches, **columns, on_invalid="drop")
     assert (data.num_observations, data.num_features) == (625_844, 20_180)
     assert data.index.num_entries == 1_251_688
