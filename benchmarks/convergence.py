@@ -1,14 +1,15 @@
-"""Does `converged` mean converged? Fits of hard structures against their true fixed points.
+"""Check claims of convergence: fits of difficult structures against their true fixed points.
 
     python benchmarks/convergence.py                # about 2,000 fits
     python benchmarks/convergence.py --seeds 3      # three times as many
 
 Structures: divisions joined by a few matches, ladders, rings, stars, round robins, line-ups,
-features of pairs, covariates that all matches share. Prior variances from 0.1 to 1,000, most
-likelihoods, EP and reverse KL, at the default tolerance. The truth is a fit with a tolerance
-of 1e-8 whose sites a plain sweep leaves where they are; for Gaussian outcomes its means are
-also compared with a dense solve. Prints the fits tried, the fits that claim convergence though
-a marginal is more than twice the tolerance away, and the largest distance.
+features of pairs, covariates shared by all matches. Prior variances from 0.1 to 1,000, most
+likelihoods, EP and reverse KL, at the default tolerance. The true fixed point comes from a fit with
+a tolerance of 1e-8, which is accepted if a plain sweep does not change its sites. For Gaussian
+outcomes its means are also compared with a dense solve. Prints the number of fits, the fits that
+claim convergence although a marginal is more than twice the tolerance away, and the largest
+distance.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Fit Laguerre filters to the squared-exponential kernel.
 
-Prints the table in jaxkick/kernels/squared_exponential.py; takes minutes:
+Prints the table in jaxkick/kernels/stationary.py. Takes minutes:
 
     python benchmarks/fit_squared_exponential.py
 

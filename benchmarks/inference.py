@@ -5,10 +5,10 @@
 
 EP on the NBA (Constant + Matérn 1/2) and ATP (Constant + Matérn 3/2) data with a probit
 likelihood and the paper's parameters. Both programs run to their default tolerance: kickscore
-until no log-partition function changes by 1e-3, jaxkick until the estimated distance to the fixed
-point is below 0.05 posterior standard deviations. An iteration of one is not the work of an
-iteration of the other, so total times are compared. The log evidence shows how close each ends
-to the fixed point.
+until no log-partition function changes by more than 1e-3, jaxkick until the estimated distance to
+the fixed point is below 0.05 posterior standard deviations. Iterations of the two programs do
+different amounts of work, so compare total times. The log evidence shows how close each program
+gets to the fixed point.
 
 Reads the folder in JAXKICK_DATA, or ../shared/data. Each case runs in its own process. Needs pandas
 and kickscore (the `dev` extra).

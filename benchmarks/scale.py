@@ -1,4 +1,4 @@
-"""Measure time to convergence against the number of games, cores and bits.
+"""Measure time to convergence by number of games, number of cores and floating-point type.
 
     python benchmarks/scale.py            # 10⁴ to 7.17 × 10⁶ games: half an hour or more
     python benchmarks/scale.py --quick    # up to 10⁵ games: two minutes
