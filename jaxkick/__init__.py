@@ -1,8 +1,8 @@
-"""Skill that changes over time: pairwise comparisons with Gaussian-process scores, in JAX.
+"""Skill curves from match results: pairwise comparisons with Gaussian-process scores, in JAX.
 
-A `Dataset` holds matches, a `Model` says how scores move (`kernels`) and how outcomes follow
-from them (`likelihoods`), `infer` returns the `Posterior` of all scores, and the posterior
-predicts. All of it is made of pure functions of pytrees: `jit`, `grad` and `vmap` apply.
+A `Dataset` holds the matches. A `Model` combines priors of the scores (`kernels`) with a
+likelihood of the outcomes (`likelihoods`). `infer` returns the `Posterior` of all scores, which
+makes predictions. All functions are pure functions of pytrees, so `jit`, `grad` and `vmap` apply.
 
 The method is that of Maystre, Kristof and Grossglauser, "Pairwise Comparisons with Flexible
 Time-Dynamics", KDD 2019.
@@ -88,7 +88,7 @@ _MODULES = ("datasets", "evaluation", "kernels", "likelihoods", "plotting")
 
 
 def __getattr__(name: str) -> Any:
-    """Load JAX with the first name that is used: `jaxkick --help` needs none of it."""
+    """Import a public name on first use, so that `jaxkick --help` does not import JAX."""
     if name in _MODULES:
         return import_module(f"jaxkick.{name}")
     if name not in __all__:

@@ -1,4 +1,4 @@
-"""`python -m jaxkick`: the same program as `jaxkick`."""
+"""Run the command line with `python -m jaxkick`."""
 
 from jaxkick.cli import main
 

@@ -1,4 +1,4 @@
-"""The public names of the package, all in one place; `jaxkick` hands them on."""
+"""All public names, which `jaxkick` imports on first use."""
 
 from jaxkick.data import Dataset as Dataset
 from jaxkick.data import Feature as Feature

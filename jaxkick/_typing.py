@@ -1,10 +1,10 @@
-"""Array aliases, and the legend of axes and letters used in annotations.
+"""Array aliases, and the axes and letters used in annotations.
 
 Axes:
     N: observations, in the order of the user's rows
-    P: slots of an observation (the most features that one observation has)
+    P: slots of an observation (the largest number of features in one observation)
     C: steps of a chain's rows
-    R: rows of a chain (the lanes of the vectorised smoother)
+    R: rows of a chain, over which the smoother is vectorised
     K: dimension of a feature's state
     J: quadrature nodes
 

@@ -1,4 +1,4 @@
-"""Helpers for tracing and XLA, so that formulas need not know about either."""
+"""Helpers for tracing and XLA, which keep workarounds out of the formulas."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ Output = TypeVar("Output")
 
 
 def is_known(value: Any) -> bool:
-    """Return whether the host can read a value: not traced, and not held by other processes."""
+    """Return whether the host can read a value: it is not traced and this process has all of it."""
     if isinstance(value, Tracer):
         return False
     return not isinstance(value, Array) or (value.is_fully_addressable or value.is_fully_replicated)
@@ -25,14 +25,14 @@ def is_known(value: Any) -> bool:
 
 @eqx.filter_jit
 def call_compiled(method: Callable, *args: Any) -> Any:
-    """Call a method of a module as one compiled program, from outside of `jit`."""
+    """Call a method of a module as one compiled program, outside of `jit`."""
     return method(*args)
 
 
 def square_once(x: Array) -> Array:
-    """Compute x² for x ≥ 0 without evaluating the exponential behind x a second time.
+    """Compute x² for x ≥ 0 without a second exponential if x is one.
 
-    XLA rewrites exp(−a) exp(−a) as exp(−2a); the maximum in between prevents it.
+    XLA rewrites exp(−a) exp(−a) as exp(−2a). The maximum in between prevents this.
     """
     return x * jnp.maximum(x, 0.0)
 
@@ -40,11 +40,11 @@ def square_once(x: Array) -> Array:
 def compute_once(
     function: Callable[[Any], Output], operand: Any, true: Bool[Array, ""], on_mesh: bool
 ) -> Output:
-    """Compute a function once, not anew for every array element that reads its result.
+    """Compute a function once instead of again for each consumer of its result.
 
-    XLA fuses an elementwise producer into each of its consumers. Where every observation is
-    read by several entries, that evaluates its likelihood several times: half of the time of
-    a step on the NBA data (`benchmarks/inference.py`).
+    XLA fuses an elementwise producer into each of its consumers. Several entries read the
+    likelihood of the same observation, which would then be evaluated several times and take half
+    of the time of an iteration on the NBA data (`benchmarks/inference.py`).
 
     Args:
         function: a function of arrays that returns arrays.
@@ -59,6 +59,6 @@ def compute_once(
     def never(operand: Any) -> Output:
         return jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
 
-    # XLA's CPU compiler drops optimisation barriers, but keeps a branch, even one that is
-    # always taken.
+    # XLA's CPU compiler ignores optimisation barriers, but keeps a branch, even if it is always
+    # taken.
     return lax.cond(true, function, never, operand)

@@ -1,4 +1,4 @@
-"""The error for input that jaxkick cannot use, and checks that raise it or drop rows."""
+"""The error for invalid input, and checks that raise it or drop rows."""
 
 import difflib
 import sys
@@ -28,21 +28,22 @@ _backticks = "`{}`".format
 
 
 class DataError(ValueError):
-    """Input that cannot be used, with everything a front end needs to explain it.
+    """Invalid input.
 
-    `str(error)` reads, for instance, "Row 17: `date` is missing (3 rows affected). Drop the
-    row or pass `on_invalid='drop'`."
+    The message names the row or argument, the value, what is allowed, and the remedy, for
+    example "Row 17: `date` is missing (3 rows affected). Drop the row, or pass
+    `on_invalid='drop'`." Programs can read the same information from the attributes.
 
     Attributes:
-        problem: what is wrong, without a final period. `{argument}` stands for the name of the
-            argument and `{value}` for the offending value.
-        remedy: what the user can do, as one or more sentences; may hold the same fields.
-        argument: the name of the argument at fault, if there is one.
-        column: the column of the user's table that the argument names, or a pair of them.
-        row: the first row at fault, counted from 0, if there is one.
-        count: the number of rows at fault.
-        value: the offending value, if there is one.
-        mentions: other arguments that the texts name in braces, such as `{min_matches}`.
+        problem: the problem, without a final period. `{argument}` stands for the name of the
+            argument and `{value}` for the invalid value.
+        remedy: one or more sentences on how to fix it, with the same placeholders.
+        argument: the name of the invalid argument, or `None`.
+        column: the column of the user's table that the argument refers to, or a pair of columns.
+        row: the first invalid row, counted from 0, or `None`.
+        count: the number of invalid rows.
+        value: the invalid value, or `None`.
+        mentions: other arguments in braces in the texts, such as `{min_matches}`.
     """
 
     def __init__(
@@ -75,11 +76,12 @@ class DataError(ValueError):
         name: Callable[[str], str] = _backticks,
         place: Callable[[int], str] = "Row {}".format,
     ) -> str:
-        """The text of the error.
+        """Format the message.
 
         Args:
-            name: shows an argument; the command line shows its option instead.
-            place: shows a row; the command line shows the line of the file instead.
+            name: function that formats the name of an argument, for instance as an option of the
+                command line.
+            place: function that formats a row number, for instance as a line of a file.
         """
         text = self.described(name)
         if self.row is not None:
@@ -89,7 +91,7 @@ class DataError(ValueError):
         return f"{text}. {self._fill(self.remedy, name)}" if self.remedy else f"{text}."
 
     def described(self, name: Callable[[str], str] = _backticks) -> str:
-        """The problem alone, without row and remedy."""
+        """Format the problem, without row and remedy."""
         return self._fill(self.problem, name)
 
     def _fill(self, text: str, name: Callable[[str], str]) -> str:
@@ -105,11 +107,11 @@ class DataError(ValueError):
 
 
 class DroppedWarning(UserWarning):
-    """Rows that were dropped; like `DataError` it can be shown in the words of a front end.
+    """A warning about dropped rows, which a front end can format like a `DataError`.
 
     Attributes:
-        dropped: the number of rows in words.
-        reasons: for each reason the number of observations, the error, and the rows.
+        dropped: the number of dropped rows, as text.
+        reasons: the number of observations, the error and the rows for each reason.
     """
 
     def __init__(self, dropped: str, reasons: Sequence[tuple[int, DataError, np.ndarray]]):
@@ -125,7 +127,7 @@ class DroppedWarning(UserWarning):
         name: Callable[[str], str] = _backticks,
         places: Callable[[np.ndarray], str] | None = None,
     ) -> str:
-        """The counts, reasons and rows; `name` shows an argument and `places` shows rows."""
+        """Format counts, reasons and rows; `name` formats an argument and `places` formats rows."""
         places = places or _list_rows
         reasons = [
             f"{count:,} because {error.described(name)} ({places(rows)})"
@@ -135,17 +137,17 @@ class DroppedWarning(UserWarning):
 
 
 class Checks:
-    """Collects the rows of a table that cannot be used, and why.
+    """A collector of the invalid rows of a table and the reasons.
 
-    With `on_invalid="raise"` the first refusal raises a `DataError`. With `"drop"` refusals are
-    collected, and `kept` warns once with their counts and reasons. A row may make several
-    observations, each of which is refused or kept on its own.
+    With `on_invalid="raise"` the first invalid row raises a `DataError`. With `"drop"` invalid
+    rows are collected, and `kept` warns once with their counts and reasons. If a row has several
+    observations, each of them is kept or dropped separately.
 
     Args:
         num_rows: number of rows of the table.
         on_invalid: `"raise"` or `"drop"`.
-        copies: number of observations that a row makes, one after the other.
-        columns: the column of the user's table that each argument names, if any.
+        copies: number of consecutive observations per row.
+        columns: the column of the user's table for each argument, if there is one.
     """
 
     def __init__(
@@ -177,10 +179,10 @@ class Checks:
         argument: str | None = None,
         values: np.ndarray | None = None,
     ) -> None:
-        """Refuse the rows where `bad` (by row or by observation) is True.
+        """Reject the rows or observations where `bad` is True.
 
-        `problem` and `argument` are those of `DataError`, `remedy` too but without its final
-        period. The first refused one of `values` is shown.
+        `problem`, `remedy` and `argument` are those of `DataError`, `remedy` without its final
+        period. The message shows the first rejected element of `values`.
         """
         bad = np.asarray(bad)
         if not bad.any():
@@ -205,7 +207,7 @@ class Checks:
         self._bad |= fresh
 
     def kept(self) -> np.ndarray | None:
-        """The numbers of the observations to keep, `None` for all; warns if any is dropped."""
+        """Return the indices of valid observations, `None` for all, and warn about dropped ones."""
         if not self._reasons:
             return None
         unit = "rows" if self._copies == 1 else "observations"
@@ -217,7 +219,7 @@ class Checks:
 
 
 def _list_rows(rows: np.ndarray) -> str:
-    """Show the first few rows and their number: "rows 3, 8 and 20 more"."""
+    """Format the first few rows and the number of others: "rows 3, 8 and 20 more"."""
     if rows.size == 1:
         return f"row {rows[0]}"
     more = rows.size > _SHOWN
@@ -226,14 +228,14 @@ def _list_rows(rows: np.ndarray) -> str:
 
 
 def suggest_names(name: Hashable, names: Iterable[Hashable]) -> str:
-    """A sentence with the closest known names, or where to find all of them."""
+    """Return a sentence with the closest known names, or a pointer to all names."""
     return did_you_mean(name, map(str, names)) or "See `data.names` for the known names."
 
 
 def did_you_mean(name: Hashable, known: Iterable[str]) -> str:
-    """A question with the closest names, whatever their case; empty if none is close.
+    """Return a question with the closest names, ignoring case; empty if no name is close.
 
-    A name that contains the other is close, too: "bayern" is close to "FC Bayern München".
+    Names are also close if one contains the other, such as "bayern" and "FC Bayern München".
     """
     wanted, folded = str(name).casefold(), {each.casefold(): each for each in known}
     close = [wanted] if wanted in folded else difflib.get_close_matches(wanted, folded, n=3)
@@ -245,16 +247,16 @@ def did_you_mean(name: Hashable, known: Iterable[str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A Python value for NumPy's scalars, and an integer for a whole float.
+    """Convert a NumPy scalar to a Python value, and a float without fraction to an integer.
 
-    Tables turn integers into floats when one of them is missing.
+    Tables convert integers to floats if one of them is missing.
     """
     value = value.item() if isinstance(value, np.generic) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _warn_caller(warning: Warning) -> None:
-    """Warn at the first frame outside jaxkick and the type checks that its tests put around it."""
+    """Warn at the first stack frame outside of jaxkick and jaxtyping (used in the tests)."""
     level, frame = 1, sys._getframe()
     inside = ("jaxkick.", "jaxtyping.")
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(inside):

@@ -1,4 +1,4 @@
-"""The model: kernels of the scores, and a likelihood of outcomes given the scores."""
+"""The model: kernels for the scores and a likelihood for the outcomes."""
 
 from collections.abc import Mapping
 
@@ -18,15 +18,14 @@ __all__ = ["Model"]
 class Model(eqx.Module):
     """Gaussian-process scores and a likelihood of outcomes (paper, section 2).
 
-    Each feature m has a score s_m(t), a Gaussian process with the kernel of its group and a
-    constant prior mean. An outcome depends on the combined score f = Σ x_m s_m(t). "Skill" and
-    "score" mean the same.
+    The score (skill) s_m(t) of feature m is a Gaussian process with the kernel of its group and a
+    constant prior mean. The outcome of a match depends on the combined score f = Σ x_m s_m(t).
 
     Attributes:
-        kernel: one kernel for all features, or one for each group by name.
+        kernel: one kernel for all features, or a dictionary of kernels by group.
         likelihood: the likelihood of an outcome given f.
-        mean: the prior mean of all scores, of groups by name, or of all features in the order
-            of `Dataset.names`; zero if `None`.
+        mean: the prior mean: one for all scores, a dictionary by group, or an array of shape
+            (features,) in the order of `Dataset.names`; zero if `None`.
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
@@ -45,16 +44,17 @@ class Model(eqx.Module):
         """Combine kernels, a likelihood and prior means.
 
         Args:
-            kernel: one kernel for all features, or a mapping from names of groups to kernels.
-            likelihood: the likelihood of an outcome given the combined score.
-            mean: the prior mean of scores: a number, a mapping from groups to numbers (zero for
-                missing groups), or an array of shape (features,) in the order of `data.names`,
-                such as the output of a network. It is learnt like any parameter, unless it is
-                `Fixed(...)`. A mean that both sides of a match share cancels out.
+            kernel: one kernel for all features, or a mapping from group names to kernels.
+            likelihood: the likelihood of an outcome given the combined score f.
+            mean: the prior mean of the scores: a number, a mapping from groups to numbers (zero
+                for missing groups), or an array of shape (features,) in the order of
+                `data.names`, such as the output of a neural network. It is learnt like any
+                other parameter, unless it is `Fixed(...)`. A mean that both sides of a match
+                share cancels out. Default: zero.
 
         Raises:
             TypeError: if a kernel or the likelihood has the wrong type.
-            DataError: if `mean` has the wrong shape, or a group without a kernel.
+            DataError: if `mean` has the wrong shape, or a group that has no kernel.
         """
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"skill": kernel}
         for group, part in kernels.items():
@@ -73,13 +73,13 @@ class Model(eqx.Module):
         self.mean = _read_mean(mean, kernels if isinstance(kernel, Mapping) else None)
 
     def kernel_of(self, group: str) -> AbstractKernel:
-        """The kernel of a group of features.
+        """Return the kernel of a group of features.
 
         Args:
             group: the name of the group.
 
         Raises:
-            DataError: if the model has kernels by group, but none for this one.
+            DataError: if the model has kernels by group and this group has none.
         """
         if isinstance(self.kernel, AbstractKernel):
             return self.kernel
@@ -94,16 +94,16 @@ class Model(eqx.Module):
         return self.kernel[group]
 
     def describe(self, unit: str | None = None) -> str:
-        """The model in words.
+        """Describe the model in words.
 
-        A half-life is the time after which the correlation of a skill with itself has fallen
-        to one half.
+        The half-life of a kernel is the time after which the autocorrelation of a skill has
+        fallen to one half.
 
         Args:
             unit: the unit of time of the data, such as `"year"`; see `Posterior.describe`.
 
         Returns:
-            One line for each group of features, and one for outcomes.
+            One line for each group of features, and one for the outcome.
         """
         kernels = self.kernel if isinstance(self.kernel, dict) else {"skill": self.kernel}
         means = self.mean if isinstance(self.mean, dict) else {}
@@ -126,13 +126,13 @@ class Model(eqx.Module):
     def mean_of(
         self, group: str, features: Int[ArrayLike, "..."], dtype: jnp.dtype
     ) -> Float[Array, "..."]:
-        """The prior means of features of one group.
+        """Return the prior means of features of one group.
 
         Args:
             group: the name of the group.
-            features: indices of features; -1 for an unknown feature, which has the mean of its
-                group, or zero if each feature has its own mean.
-            dtype: floating-point type of the means.
+            features: integer indices of features; -1 for an unknown feature, whose mean is that
+                of its group, or zero if each feature has its own mean.
+            dtype: floating-point type of the result.
         """
         features = jnp.asarray(features)
         mean = self.mean.get(group) if isinstance(self.mean, dict) else self.mean

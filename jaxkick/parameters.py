@@ -44,7 +44,7 @@ Converter: TypeAlias = Callable[["ArrayLike | AbstractParameter"], "AbstractPara
 
 
 def _arithmetic(operation: Callable, reflected: bool = False) -> Callable:
-    """A binary operator that uses the values of parameters."""
+    """Make a binary operator on the values of parameters."""
 
     def method(self: "AbstractParameter", other: Any) -> Any:
         if isinstance(other, AbstractParameter):
@@ -59,16 +59,16 @@ def _arithmetic(operation: Callable, reflected: bool = False) -> Callable:
 class AbstractParameter(eqx.Module):
     """A number or array with a constraint, stored as unconstrained leaves.
 
-    Works as a number in `float`, NumPy, JAX and arithmetic.
+    Parameters work like numbers in arithmetic, `float`, NumPy and JAX functions.
     """
 
-    # NumPy's numbers then leave arithmetic to the parameter.
+    # Makes NumPy scalars defer to the parameter's operators.
     __array_priority__ = 100
 
     @property
     @abc.abstractmethod
     def value(self) -> Float[Array, "..."]:
-        """The constrained value that formulas use."""
+        """The constrained value, which formulas use."""
 
     def __jax_array__(self) -> Float[Array, "..."]:
         return self.value
@@ -94,7 +94,7 @@ class AbstractParameter(eqx.Module):
         return -self.value
 
     def __repr__(self) -> str:
-        """The value alone, so that kernels read like their formula; `"?"` if it is unknown."""
+        """Show only the value, or `"?"` if it is traced."""
         known = [_is_number(leaf) for leaf in jax.tree.leaves(self)]
         return format_value(self.value) if known and all(known) else "?"
 
@@ -144,7 +144,7 @@ class Real(AbstractParameter):
 
 
 class Fixed(AbstractParameter):
-    """A parameter that is not learnt: it has no gradient."""
+    """A parameter that is not learnt: its gradient is zero."""
 
     constant: Float[Array, "..."]
 
@@ -152,7 +152,7 @@ class Fixed(AbstractParameter):
         """Store `value` as a constant.
 
         Args:
-            value: any finite number or array.
+            value: a finite number or array.
 
         Raises:
             DataError: if a known value is not finite.
@@ -166,7 +166,7 @@ class Fixed(AbstractParameter):
 
 
 class Ordered(AbstractParameter):
-    """Increasing numbers, stored as the first one and the logarithms of the steps."""
+    """Strictly increasing numbers, stored as the first one and the logarithms of the steps."""
 
     first: Float[Array, ""]
     log_steps: Float[Array, " steps"]
@@ -192,9 +192,9 @@ class Ordered(AbstractParameter):
 
 
 class Tied(AbstractParameter):
-    """A parameter that `learn` keeps equal to all others of the same name.
+    """A parameter that `learn` keeps equal to all parameters tied with the same name.
 
-    For instance `Matern12(1.0, Tied("pace", 3.0)) + Matern32(0.1, Tied("pace", 3.0))`.
+    Example: `Matern12(1.0, Tied("pace", 3.0)) + Matern32(0.1, Tied("pace", 3.0))`.
 
     Attributes:
         name: the name that tied parameters share.
@@ -205,11 +205,11 @@ class Tied(AbstractParameter):
     parameter: AbstractParameter
 
     def __init__(self, name: str, value: ArrayLike | AbstractParameter):
-        """Tie a parameter to others of the same name.
+        """Tie a parameter to others with the same name.
 
         Args:
             name: the name that tied parameters share.
-            value: a number or array, which gets the constraint of the field that holds it, or
+            value: a number or array, which takes the constraint of the field that holds it, or
                 a parameter with its own constraint.
         """
         self.name = name
@@ -221,7 +221,7 @@ class Tied(AbstractParameter):
 
 
 class _Unplaced(AbstractParameter):
-    """A number whose constraint comes from the field that will hold it."""
+    """A number that takes its constraint from the field that will hold it."""
 
     raw: Float[Array, "..."]
 
@@ -234,7 +234,7 @@ class _Unplaced(AbstractParameter):
 
 
 class _Resolved(AbstractParameter):
-    """A parameter whose value has been computed; it has gradients."""
+    """A parameter with a computed value, through which gradients flow."""
 
     known: Float[Array, "..."]
 
@@ -244,12 +244,12 @@ class _Resolved(AbstractParameter):
 
 
 def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: numbers become `Positive`, parameters that are not negative stay."""
+    """Convert a field: numbers become `Positive`, nonnegative parameters stay as they are."""
     return _converted(value, Positive, lambda known: known >= 0, "must not be negative")
 
 
 def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: as `positive`, but a known zero becomes `Fixed`."""
+    """Convert a field like `positive`, but make a known zero `Fixed`."""
 
     def constrain(number: ArrayLike) -> AbstractParameter:
         zero = is_known(number) and bool(np.all(np.asarray(number) == 0))
@@ -259,17 +259,17 @@ def nonnegative(value: ArrayLike | AbstractParameter) -> AbstractParameter:
 
 
 def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: numbers become `Real`, parameters stay."""
+    """Convert a field: numbers become `Real`, parameters stay as they are."""
     return _converted(value, Real, np.isfinite, "must be finite")
 
 
 def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """Field converter: sequences become `Ordered`, parameters stay if they increase."""
+    """Convert a field: sequences become `Ordered`, increasing parameters stay as they are."""
     return _converted(value, Ordered, _increases, _INCREASING)
 
 
 def named(name: str, convert: Converter) -> Converter:
-    """A field converter whose errors name the argument."""
+    """Make a field converter that names the argument in its errors."""
 
     def converter(value: ArrayLike | AbstractParameter) -> AbstractParameter:
         try:
@@ -286,7 +286,7 @@ def _converted(
     holds: Callable[[np.ndarray], Any],
     rule: str,
 ) -> AbstractParameter:
-    """A number as a parameter; a parameter as it is, if its value is allowed here."""
+    """Convert a number to a parameter, and check the value of a parameter."""
     if isinstance(value, Tied) and isinstance(value.parameter, _Unplaced):
         return Tied(value.name, constrain(value.parameter.raw))
     if not isinstance(value, AbstractParameter):
@@ -318,7 +318,7 @@ def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
 
 
 def format_value(value: ArrayLike) -> str:
-    """A short text for a number or array; `"?"` where it is being traced."""
+    """Format a number or array briefly; `"?"` if it is traced."""
     if not _is_number(value):
         return "?"
     array = np.asarray(value)
@@ -336,12 +336,12 @@ def _is_number(value: object) -> bool:
 def _as_float(value: ArrayLike) -> Float[Array, "..."]:
     array = jnp.asarray(value)
     floating = jnp.issubdtype(array.dtype, jnp.floating)
-    # A Python number would stay weakly typed, and the first step of learning would recompile.
+    # A Python number would stay weakly typed, and the first step of learning would compile again.
     return array.astype(array.dtype if floating else jnp.result_type(float))
 
 
 def _require(value: ArrayLike, holds: Callable[[np.ndarray], Any], rule: str) -> None:
-    """Check a value on the host where it is known; traced values pass."""
+    """Check a value on the host if it is known; traced values pass."""
     if not is_known(value):
         return
     try:

@@ -1,6 +1,6 @@
-"""Kernels: priors over how a score changes with time.
+"""Kernels: priors of scores that change over time.
 
-Each kernel is a Gaussian process with its state space. Combine kernels by ``+`` and ``*``;
+Each kernel is a Gaussian process in state-space form. Combine kernels with ``+`` and ``*``;
 ``number * kernel`` scales the variance::
 
     Constant(0.03) + Matern32(variance=0.9, lengthscale=7.5)

@@ -26,7 +26,7 @@ __all__ = ["Product", "Sum", "add", "multiply"]
 
 
 class Sum(AbstractKernel):
-    """The sum of independent processes: k(t, u) = Σ kᵢ(t, u); states side by side."""
+    """The sum of independent processes: k(t, u) = Σ kᵢ(t, u). The states are stacked."""
 
     terms: tuple[AbstractKernel, ...]
 
@@ -74,10 +74,10 @@ class Sum(AbstractKernel):
 
 
 class Product(AbstractKernel):
-    """The product of kernels: k(t, u) = Π kᵢ(t, u); the Kronecker product of the states.
+    """The product of kernels: k(t, u) = Π kᵢ(t, u).
 
-    The noise covariance of two factors is Q₁ ⊗ P₂(end) + (A₁ P₁(start) A₁ᵀ) ⊗ Q₂, a sum of
-    positive parts.
+    The state is the Kronecker product of the factors' states. The noise covariance of two factors
+    is Q₁ ⊗ P₂(end) + (A₁ P₁(start) A₁ᵀ) ⊗ Q₂, a sum of positive semi-definite terms.
     """
 
     factors: tuple[AbstractKernel, ...]
@@ -171,8 +171,8 @@ def add(first: AbstractKernel, second: AbstractKernel) -> Sum:
 def multiply(first: AbstractKernel | ArrayLike, second: AbstractKernel | ArrayLike) -> Product:
     """Multiply two kernels, or a kernel by a number.
 
-    A plain number is a fixed scale of the variance, which is not learnt. A JAX array or a
-    parameter is learnt, as in ``Constant(variance) * kernel``.
+    A Python or NumPy number scales the variance and is not learnt. A JAX array or a parameter is
+    learnt, as in ``Constant(variance) * kernel``.
 
     Args:
         first: a kernel or a positive number.
@@ -204,7 +204,7 @@ def _as_factor(item: AbstractKernel | ArrayLike) -> AbstractKernel:
 
 
 def _flattened(kind: type, name: str, parts: tuple) -> tuple[AbstractKernel, ...]:
-    """The parts, with those of the same kind flattened."""
+    """Flatten nested sums or products."""
     if not parts or not all(isinstance(part, AbstractKernel) for part in parts):
         found = ", ".join(_type_name(part) for part in parts) or "nothing"
         raise TypeError(f"`{name}` of {kind.__name__} must be at least one kernel, not {found}.")
@@ -225,7 +225,7 @@ def _timescales(name: str, parts: tuple[AbstractKernel, ...]) -> dict[str, float
 
 
 def _fixed_scale(factor: AbstractKernel) -> float | None:
-    """The number by which a factor scales the variance, if it is nothing else."""
+    """Return the number of a factor that only scales the variance, otherwise `None`."""
     if isinstance(factor, Constant) and isinstance(factor.variance, Fixed):
         return float(factor.variance.value)
     return None

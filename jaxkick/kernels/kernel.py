@@ -1,14 +1,14 @@
 """The interface of a kernel: a Gaussian process with a finite-dimensional state.
 
-Convention, used everywhere: over an interval, ``x(end) = A x(start) + q`` with
+Convention: over an interval the state evolves as ``x(end) = A x(start) + q`` with
 ``q ~ N(0, Q)``, and the score is ``hᵀ x``.
 
-A kernel of your own is one of
+There are three ways to define your own kernel:
 
-- an `AbstractCompositeKernel`, which returns another kernel from its `definition`,
-- a `LinearSDE`, given by the matrices of a stochastic differential equation,
-- an `AbstractKernel` with `state_dim`, `measurement`, `state_cov`, `transition` and
-  `noise_cov`, which may return plain JAX arrays of shapes [K] and [K, K].
+- use `LinearSDE` with the matrices of a stochastic differential equation,
+- subclass `AbstractCompositeKernel` and return another kernel from `definition`,
+- subclass `AbstractKernel` and implement `state_dim`, `measurement`, `state_cov`, `transition`
+  and `noise_cov`, which may return plain JAX arrays of shapes [K] and [K, K].
 """
 
 import abc
@@ -52,10 +52,10 @@ Matrix: TypeAlias = AbstractMatrix | Float[Array, "..."]
 class AbstractKernel(eqx.Module):
     """A zero-mean Gaussian process with a finite-dimensional state.
 
-    Combine kernels by ``first + second``, ``first * second`` and ``number * kernel``.
+    Combine kernels with ``first + second``, ``first * second`` and ``number * kernel``.
     """
 
-    # NumPy's numbers then leave `number * kernel` to the kernel.
+    # Makes NumPy scalars defer to the kernel in `number * kernel`.
     __array_ufunc__ = None
 
     @property
@@ -77,14 +77,14 @@ class AbstractKernel(eqx.Module):
 
     @abc.abstractmethod
     def noise_cov(self, interval: Interval) -> Matrix:
-        """The covariance Q that the state gains over an interval."""
+        """The covariance Q of the noise that the state gains over an interval."""
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
         """The covariance k(t, u) of the scores at two instants of one feature."""
         return state_space_covariance(self, first, second)
 
     def describe(self, unit: str | None = None) -> str:
-        """The kernel in words.
+        """Describe the kernel in words.
 
         Args:
             unit: the unit of time of the data, such as `"year"`.
@@ -92,7 +92,7 @@ class AbstractKernel(eqx.Module):
         return f"a process of class {type(self).__name__}"
 
     def timescales(self) -> dict[str, float]:
-        """Lengthscales in the unit of time, by the path of the parameter, for diagnostics."""
+        """Return lengthscales by parameter path, in the data's unit of time, for diagnostics."""
         parameter = getattr(self, "lengthscale", None)
         if not isinstance(parameter, AbstractParameter):
             return {}
@@ -104,7 +104,8 @@ class AbstractKernel(eqx.Module):
 
         Args:
             variance: the prior variance of the score.
-            span: the time over which a typical feature is observed, above zero.
+            span: the time over which a typical feature is observed; positive, in the data's
+                unit.
 
         Raises:
             TypeError: if the class does not define starting values.
@@ -141,23 +142,23 @@ class AbstractKernel(eqx.Module):
 
 
 class AbstractStationary(AbstractKernel):
-    """A kernel that depends on time only through the distance of two instants."""
+    """A kernel that depends only on the time between two instants."""
 
     @abc.abstractmethod
     def stationary_cov(self) -> Matrix:
-        """The covariance P of the state, the same at every instant."""
+        """The prior covariance P of the state, which is the same at all times."""
 
     @abc.abstractmethod
     def transition_over(self, gap: Scalar) -> Matrix:
-        """The matrix A over a gap of time."""
+        """The transition matrix A over a time `gap` ≥ 0."""
 
     @abc.abstractmethod
     def noise_cov_over(self, gap: Scalar) -> Matrix:
-        """The covariance Q that the state gains over a gap of time."""
+        """The noise covariance Q over a time `gap` ≥ 0."""
 
     @abc.abstractmethod
     def covariance_over(self, gap: Scalar) -> Scalar:
-        """The covariance of two scores that lie `gap` ≥ 0 apart."""
+        """The covariance of two scores at a distance of `gap` ≥ 0 in time."""
 
     def describe(self, unit: str | None = None) -> str:
         return f"a stationary process of class {type(self).__name__}"
@@ -176,16 +177,16 @@ class AbstractStationary(AbstractKernel):
 
 
 class AbstractCompositeKernel(AbstractKernel):
-    """A kernel that is composed of other kernels.
+    """A kernel that is defined by another kernel.
 
-    Subclass it, declare parameters as fields and return from `definition` the kernel that they
-    make, such as a combination that shares a parameter, or a `LinearSDE`. Gradients flow
-    through the definition.
+    Subclass it, declare parameters as fields, and return a kernel built from them in `definition`,
+    such as a `LinearSDE` or a sum whose terms share a parameter. Gradients flow through the
+    definition.
     """
 
     @abc.abstractmethod
     def definition(self) -> AbstractKernel:
-        """The kernel that this one stands for."""
+        """The kernel that defines this one."""
 
     def describe(self, unit: str | None = None) -> str:
         return f"{type(self).__name__}: {self.definition().describe(unit)}"
@@ -210,14 +211,14 @@ class AbstractCompositeKernel(AbstractKernel):
         return self._in_type_of(first).covariance(first, second)
 
     def _in_type_of(self, instant: Instant) -> AbstractKernel:
-        """The definition, with its numbers in the floating-point type of a time."""
+        """Return the definition in the floating-point type of a time."""
         return resolve(self.definition(), instant.offset.dtype)
 
 
 def state_space_covariance(kernel: AbstractKernel, first: Instant, second: Instant) -> Scalar:
-    """The covariance of two scores under the kernel's state space: hᵀ A P h.
+    """Compute the covariance of two scores from the kernel's state space: hᵀ A P h.
 
-    Equal to ``kernel.covariance`` if the state space is exact. For `SquaredExponential` and
+    It is equal to ``kernel.covariance`` if the state space is exact. For `SquaredExponential` and
     `Periodic` it is the approximation that inference uses.
 
     Args:
@@ -241,17 +242,17 @@ def sample_prior(
     key: Key[Array, ""],
     shape: tuple[int, ...] = (),
 ) -> Float[Array, "*shape times"]:
-    """Draw score processes from the prior, jointly at all `times`.
+    """Draw scores from the prior, jointly at all `times`.
 
-    Exact for the kernel's state space. The cost is linear in the number of `times`.
+    Samples are exact for the kernel's state space. The cost is linear in the number of times.
 
     Args:
-        kernel: the kernel of the processes.
-        times: a one-dimensional array in the data's unit, in any order; the earliest is
-            the first time of the feature. Times known outside `jit` are subtracted in
-            float64.
+        kernel: the kernel.
+        times: array of shape (times,) in the data's unit, in any order; the earliest counts as
+            the first match of the feature. Outside of `jit`, differences of times are computed
+            in float64.
         key: a random key.
-        shape: the shape of the batch of independent processes.
+        shape: the batch shape of independent draws; default: one draw.
 
     Returns:
         The scores, in the order of `times`.
@@ -273,7 +274,7 @@ def _propagate(
     gaps: Float[Array, " steps"],
     draws: Float[Array, "times samples K"],
 ) -> Float[Array, "samples times"]:
-    """Carry standard normal `draws` through the state space."""
+    """Propagate standard normal `draws` through the state space."""
     dtype = gaps.dtype
     resolved = resolve(kernel, dtype)
     size = kernel.state_dim
@@ -302,7 +303,7 @@ def _propagate(
 
 
 def _timeline(times: ArrayLike) -> tuple[Array | np.ndarray, Instant, Array]:
-    """The order of the times, the sorted instants and the gaps between them."""
+    """Return the order of the times, the sorted instants and the gaps between them."""
     dtype = jnp.result_type(float)
     traced = not is_known(times)
     numpy = jnp if traced else np
@@ -340,12 +341,12 @@ def _text(value: Any) -> str:
 
 
 def deviation(variance: AbstractParameter) -> str:
-    """A variance as "standard deviation 0.2"."""
+    """Format a variance as "standard deviation 0.2"."""
     return f"standard deviation {_two_digits(math.sqrt(float(variance.value)))}"
 
 
 def duration(parameter: AbstractParameter, unit: str | None, factor: float = 1.0) -> str:
-    """A time as "3.3 years"."""
+    """Format a time as "3.3 years"."""
     text = _two_digits(factor * float(parameter.value))
     if unit is None:
         return f"{text} units of time"
@@ -359,7 +360,7 @@ def describe_fluctuations(
     half_life: float,
     unit: str | None,
 ) -> str:
-    """A stationary kernel; `half_life` is in lengthscales."""
+    """Describe a stationary kernel; `half_life` is in lengthscales."""
     return (
         f"{texture} with {deviation(variance)} and lengthscale {duration(lengthscale, unit)} "
         f"(half-life {duration(lengthscale, unit, half_life)})"
@@ -367,10 +368,10 @@ def describe_fluctuations(
 
 
 def describe_origin(origin: Origin) -> str:
-    """The time from which a non-stationary kernel moves."""
+    """Describe the origin of a non-stationary kernel."""
     return "from the first match on" if origin is FIRST else f"from {origin:g} on"
 
 
 def _two_digits(number: float) -> str:
-    """Two digits, without an exponent unless the number is huge or tiny."""
+    """Format a number with two digits, without an exponent unless it is huge or tiny."""
     return f"{float(f'{number:.2g}'):g}"

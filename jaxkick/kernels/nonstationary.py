@@ -17,10 +17,10 @@ __all__ = ["Affine", "Linear", "PiecewiseConstant", "Wiener"]
 
 
 class PiecewiseConstant(AbstractKernel):
-    """A score that is constant between boundaries and drawn anew at each of them.
+    """A score that is constant between boundaries, with a new, independent value after each.
 
-    k(t, u) = variance if no boundary lies between t and u, else 0. A boundary belongs to
-    the piece that it begins.
+    k(t, u) = variance if no boundary lies between t and u, else 0. At the time of a boundary the
+    new value applies.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -30,8 +30,8 @@ class PiecewiseConstant(AbstractKernel):
         """Set the variance and the boundaries.
 
         Args:
-            variance: the variance of the score.
-            boundaries: times in the data's unit, in any order.
+            variance: the prior variance of the score; positive.
+            boundaries: times in the data's unit, in any order. They are not learnt.
 
         Raises:
             ValueError: if a boundary is not finite.
@@ -70,14 +70,19 @@ class PiecewiseConstant(AbstractKernel):
         return self._piece(first) == self._piece(second)
 
     def _piece(self, instant: Instant) -> Int[Array, ""]:
-        """The number of boundaries that have passed."""
+        """Count the boundaries at or before an instant."""
         return jnp.sum(instant.since(np.array(self.boundaries)) >= 0, dtype=jnp.int32)
 
 
 class Wiener(AbstractKernel):
-    """Brownian motion that starts at an origin and stands still before it.
+    """Brownian motion from an origin on; constant before it.
 
     k(t, u) = variance max(min(t, u) − origin, 0) + origin_variance.
+
+    Attributes:
+        variance: the variance gained per unit of time; positive.
+        origin: a time in the data's unit, or `FIRST` (default), the first match of each feature.
+        origin_variance: the variance at the origin; not negative, default 0.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -119,7 +124,7 @@ class Wiener(AbstractKernel):
 
 
 class _AbstractLine(AbstractKernel):
-    """A straight line; its state is the value and the slope."""
+    """A straight line; the state is its value and its slope."""
 
     origin: eqx.AbstractVar[Origin]
 
@@ -141,7 +146,7 @@ class _AbstractLine(AbstractKernel):
         return f"a linear trend {describe_origin(self.origin)} with {deviation(variance)} {per}"
 
     def _slope_cov(self, variance: Scalar, instant: Instant) -> AbstractMatrix:
-        """The covariance that a slope of this variance adds to the state."""
+        """Return the covariance of the state due to a slope with this variance."""
         elapsed = instant.since(self.origin)
         cross = variance * elapsed
         return matrix([[cross * elapsed, cross], [cross, variance]])
@@ -151,7 +156,12 @@ class _AbstractLine(AbstractKernel):
 
 
 class Linear(_AbstractLine):
-    """A straight line through zero at its origin: k(t, u) = variance (t − origin)(u − origin)."""
+    """A straight line that is zero at its origin: k(t, u) = variance (t − origin)(u − origin).
+
+    Attributes:
+        variance: the prior variance of the slope per unit of time; positive.
+        origin: a time in the data's unit, or `FIRST` (default), the first match of each feature.
+    """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     origin: Origin = eqx.field(default=FIRST, static=True, converter=as_origin)
@@ -174,6 +184,11 @@ class Affine(_AbstractLine):
     """A straight line with an offset at its origin.
 
     k(t, u) = offset_variance + slope_variance (t − origin)(u − origin).
+
+    Attributes:
+        offset_variance: the prior variance of the score at the origin; positive.
+        slope_variance: the prior variance of the slope per unit of time; positive.
+        origin: a time in the data's unit, or `FIRST` (default), the first match of each feature.
     """
 
     offset_variance: AbstractParameter = eqx.field(converter=named("offset_variance", positive))

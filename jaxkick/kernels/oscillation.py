@@ -1,4 +1,4 @@
-"""Kernels that repeat: the cosine, damped or not, and the periodic kernel."""
+"""Periodic kernels: the (damped) cosine and the periodic kernel."""
 
 import functools
 import math
@@ -33,10 +33,16 @@ _MAX_ORDER = 100
 
 
 class Cosine(AbstractStationary):
-    """A sinusoid of random amplitude and phase, optionally fading.
+    """A sine wave with random amplitude and phase, optionally damped.
 
-    k(t, u) = variance cos(2π (t − u) / period) exp(−|t − u| / lengthscale); without the
+    k(t, u) = variance cos(2π (t − u) / period) exp(−|t − u| / lengthscale), without the
     exponential if `lengthscale` is `None`.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        period: the period in the data's unit of time; positive.
+        lengthscale: the lengthscale of the damping in the data's unit of time; `None` (default)
+            for no damping.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -83,14 +89,20 @@ class Cosine(AbstractStationary):
 
 
 class Periodic(AbstractStationary):
-    """A score that repeats exactly, with any smooth shape (MacKay's periodic kernel).
+    """A score that repeats exactly after each period (MacKay's periodic kernel).
 
     k(t, u) = variance exp(−2 sin²(π (t − u) / period) / lengthscale²).
 
-    The state space is the kernel's Fourier series cut after `order` harmonics (Solin and
-    Särkkä, 2014), whose weights are Bessel functions, scaled so that the variance of the
-    score is exactly `variance`. The largest error is below 3e-6 of the variance for
-    lengthscales from 1, 4e-3 from 0.5, with the default order.
+    The state space is the kernel's Fourier series, truncated after `order` harmonics (Solin and
+    Särkkä, 2014) and scaled so that the variance of the score is exactly `variance`. With the
+    default order, the largest error of the covariance is 3e-6 of the variance for lengthscales
+    of at least 1, and 4e-3 for lengthscales of at least 0.5.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        lengthscale: the smoothness of the pattern within a period, without unit; positive.
+        period: the period in the data's unit of time; positive.
+        order: the number of harmonics, from 1 to 100; default 6.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -144,7 +156,7 @@ class Periodic(AbstractStationary):
 def _dense_rotations(
     cosines: Float[Array, " order"], sines: Float[Array, " order"]
 ) -> AbstractMatrix:
-    """A one and then rotations along the diagonal."""
+    """Build the block-diagonal matrix of 1 and rotations."""
     along = jnp.concatenate([jnp.ones_like(cosines[:1]), jnp.repeat(cosines, 2)])
     beside = jnp.stack([jnp.zeros_like(sines), sines], axis=1).reshape(-1)
     return Dense(jnp.diag(along) + jnp.diag(beside, 1) - jnp.diag(beside, -1))
@@ -155,13 +167,13 @@ def _rotation(cosine: Scalar, sine: Scalar) -> AbstractMatrix:
 
 
 def _fraction_of_turn(gap: Scalar, period: Scalar) -> Scalar:
-    """The part of a period, within ±½, by which `gap` exceeds whole periods."""
+    """Return `gap` in periods minus the nearest integer, a number within ±½."""
     turns = gap / period
     return turns - jnp.round(turns)
 
 
 def _harmonics(fraction: Scalar, count: int) -> tuple[list[Scalar], list[Scalar]]:
-    """Cosine and sine of 2π j `fraction` for j = 1, …, `count`, by repeated rotation."""
+    """Compute cosine and sine of 2π j `fraction` for j = 1, …, `count` by repeated rotation."""
     angle = (2 * math.pi) * fraction
     cosine, sine = jnp.cos(angle), jnp.sin(angle)
     cosines, sines = [cosine], [sine]

@@ -1,8 +1,8 @@
-"""A kernel given by its linear stochastic differential equation.
+"""A kernel defined by a linear stochastic differential equation.
 
-Transition and noise covariance come from a short step by series, followed by doublings of the
-step. The transition is kept as A − I, so that slow components beside fast ones keep their
-accuracy; the noise covariance grows as Q ← Q + A Q Aᵀ, a sum of positive terms.
+Transition and noise covariance are computed by a series over a short step, which is then doubled
+repeatedly. The code works with A − I instead of A, so that slow components keep their accuracy
+next to fast ones. The noise covariance grows as Q ← Q + A Q Aᵀ, a sum of positive terms.
 """
 
 from typing import Any
@@ -28,19 +28,19 @@ Parameter = ArrayLike | AbstractParameter
 
 MAX_DOUBLINGS = 64
 SHORT = 0.5
-"""Upper bound of the norm of F times the short step."""
+"""Upper bound on the norm of F times the short step."""
 
 GAUSS_NODES = 6
 """Enough for full precision at steps up to `SHORT`."""
 
 
 class LinearSDE(AbstractKernel):
-    """The score hᵀx of dx = F x dt + L dβ, where β is Brownian motion of density q.
+    """The score hᵀx of dx = F x dt + L dβ, where β is Brownian motion with spectral density q.
 
     The process is stationary, or starts at an origin with a given covariance and is constant
-    before. Each array is a parameter that is learnt entry by entry; wrap it in `Fixed` to keep
-    it constant. If entries depend on each other, subclass `AbstractCompositeKernel` and build
-    this kernel in its `definition`.
+    before it. All entries of the arrays are learnt independently; wrap an array in `Fixed` to keep
+    it constant. If entries depend on common parameters, subclass `AbstractCompositeKernel` and
+    build this kernel in `definition`.
     """
 
     feedback: AbstractParameter
@@ -70,14 +70,15 @@ class LinearSDE(AbstractKernel):
             noise_density: q, of shape [D, D], or a number; positive semi-definite.
             measurement_vector: h, of shape [K].
             state_covariance: the stationary covariance P of the state. If `None`, P is the
-                solution of F P + P Fᵀ + L q Lᵀ = 0 and follows the other parameters.
-            initial_covariance: the covariance of the state at `origin`, for a process that
-                is not stationary.
-            origin: the start of such a process, a number in the data's unit or `FIRST`.
+                solution of F P + P Fᵀ + L q Lᵀ = 0.
+            initial_covariance: for a non-stationary process, the covariance of the state at
+                `origin`.
+            origin: the start of a non-stationary process: a time in the data's unit, or `FIRST`
+                (default), the first match of each feature.
 
         Raises:
-            DataError: if shapes do not match, both covariances are given, or no stationary
-                process has these (known) arrays.
+            DataError: if shapes do not match, both covariances are given, or known arrays do
+                not define a stationary process.
         """
         self.feedback = named("feedback", real)(feedback)
         self.noise_effect = named("noise_effect", real)(noise_effect)
@@ -111,7 +112,7 @@ class LinearSDE(AbstractKernel):
         return self._matrix(discretise(self.feedback.value, *self._noise(), step)[1]).symmetric()
 
     def _moving(self, interval: Interval) -> Scalar:
-        """The time in the interval during which the process moves."""
+        """Return the time in the interval during which the process moves."""
         if self.initial_covariance is None:
             return interval.gap
         return interval.beyond(self.origin)
@@ -194,7 +195,7 @@ def _optional(name: str, value: Any) -> AbstractParameter | None:
 
 
 def _propagator(feedback: Float[Array, "K K"], gap: Scalar) -> Float[Array, "K K"]:
-    """The transition A = exp(F gap).
+    """Compute the transition A = exp(F gap).
 
     Args:
         feedback: F.
@@ -215,7 +216,7 @@ def discretise(
     noise_density: Float[Array, "D D"],
     gap: Scalar,
 ) -> tuple[Float[Array, "K K"], Float[Array, "K K"]]:
-    """The transition A and the noise covariance Q = ∫₀^gap exp(F s) L q Lᵀ exp(F s)ᵀ ds.
+    """Compute A and the noise covariance Q = ∫₀^gap exp(F s) L q Lᵀ exp(F s)ᵀ ds.
 
     Args:
         feedback: F.
@@ -243,7 +244,7 @@ def _stationary_covariance(
     noise_effect: Float[Array, "K D"],
     noise_density: Float[Array, "D D"],
 ) -> Float[Array, "K K"]:
-    """The solution P of F P + P Fᵀ + L q Lᵀ = 0.
+    """Solve F P + P Fᵀ + L q Lᵀ = 0 for P.
 
     Args:
         feedback: F, stable.
@@ -258,7 +259,7 @@ def _stationary_covariance(
 
 
 def _short_step(feedback: Float[Array, "K K"], gap: Scalar) -> tuple[Scalar, Int[Array, ""]]:
-    """A step over which F changes little, and the number of doublings from it to the gap."""
+    """Return a step with a small norm of F times step, and the number of doublings to the gap."""
     norm = lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(feedback), axis=0)))
     longest = SHORT * 2.0**MAX_DOUBLINGS
     # Beyond `longest` time constants a stable process is independent of its start.
@@ -271,7 +272,7 @@ def _short_step(feedback: Float[Array, "K K"], gap: Scalar) -> tuple[Scalar, Int
 def _series(
     feedback: Float[Array, "K K"], start: Float[Array, "K D"], step: Scalar
 ) -> Float[Array, "terms K D"]:
-    """The terms Fᵏ stepᵏ / k! `start` for k = 1, 2, … of exp(F step) `start`."""
+    """Return the terms Fᵏ stepᵏ / k! `start` for k = 1, 2, … of exp(F step) `start`."""
 
     def advance(term, k):
         term = (feedback @ term) * (step / k)
@@ -302,7 +303,7 @@ def _short_noise(
 
 
 def _series_length(feedback: Float[Array, "K K"]) -> int:
-    """Terms that the exponential series needs at a norm of `SHORT`."""
+    """Return the number of terms that the exponential series needs at a norm of `SHORT`."""
     precision, term, length = float(jnp.finfo(feedback.dtype).eps), SHORT, 1
     while term > precision / 8:
         length += 1
@@ -311,7 +312,7 @@ def _series_length(feedback: Float[Array, "K K"]) -> int:
 
 
 def _repeat(body, carry, count: Int[Array, ""]):
-    """Apply `body` `count` times; unlike `lax.fori_loop`, reverse-mode derivatives exist."""
+    """Apply `body` `count` times; unlike `lax.fori_loop`, this has reverse-mode derivatives."""
 
     def advance(state):
         done, inner = state

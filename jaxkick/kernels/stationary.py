@@ -23,12 +23,16 @@ from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Constant", "Matern12", "Matern32", "Matern52", "SquaredExponential"]
 
-# Learning starts from a lengthscale of a quarter of the time that a feature is observed.
+# The initial lengthscale of learning is a quarter of the time over which a feature is observed.
 SPANS_PER_LENGTHSCALE = 4.0
 
 
 class Constant(AbstractStationary):
-    """A score that never changes: k(t, u) = variance."""
+    """A score that never changes: k(t, u) = variance.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+    """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
 
@@ -65,14 +69,14 @@ class _AbstractMatern(AbstractStationary):
     In normalised time x = √(2p + 1) t / lengthscale the score solves (1 + d/dx)^{p+1} f =
     white noise. With the state f, (1 + d/dx) f, …, (1 + d/dx)ᵖ f the transition is
     triangular, exp(−x) xʲ⁻ⁱ/(j − i)!, and entry (i, j) of the noise covariance is that of
-    the stationary covariance times the incomplete gamma function P(2p − i − j + 1, 2x):
-    one exponential, and no cancellation for gaps however short.
+    the stationary covariance times the incomplete gamma function P(2p − i − j + 1, 2x). This
+    takes one exponential and does not cancel for short gaps.
     """
 
     smoothness: ClassVar[int]
     texture: ClassVar[str]
     half_life: ClassVar[float]
-    """The time after which the correlation has fallen to one half, in lengthscales."""
+    """The time after which the autocorrelation has fallen to one half, in lengthscales."""
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
     lengthscale: AbstractParameter = eqx.field(converter=named("lengthscale", positive))
 
@@ -111,16 +115,20 @@ class _AbstractMatern(AbstractStationary):
         return matrix([[parts[top - i - j] * weights[i][j] for j in size] for i in size])
 
     def _normalised(self, gap: Scalar) -> Scalar:
-        # A division, not a multiplication by a rate: XLA would move the rates of A and Q out of
-        # the loop and no longer see that both need the same exp(−x).
+        # Divide instead of multiplying by a rate: otherwise XLA moves the rates of A and Q out of
+        # the loop and computes exp(−x) twice.
         x = gap / self.lengthscale.value * math.sqrt(2 * self.smoothness + 1)
         return jnp.minimum(x, FAR)
 
 
 class Matern12(_AbstractMatern):
-    """Matérn 1/2, the Ornstein–Uhlenbeck process; paths as rough as Brownian motion.
+    """Matérn 1/2, the Ornstein–Uhlenbeck process, with paths as rough as Brownian motion.
 
     k(t, u) = variance exp(−x) with x = |t − u| / lengthscale.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        lengthscale: in the data's unit of time; positive.
     """
 
     smoothness = 0
@@ -132,9 +140,13 @@ class Matern12(_AbstractMatern):
 
 
 class Matern32(_AbstractMatern):
-    """Matérn 3/2; paths with one derivative.
+    """Matérn 3/2, with paths that are differentiable once.
 
     k(t, u) = variance (1 + x) exp(−x) with x = √3 |t − u| / lengthscale.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        lengthscale: in the data's unit of time; positive.
     """
 
     smoothness = 1
@@ -147,9 +159,13 @@ class Matern32(_AbstractMatern):
 
 
 class Matern52(_AbstractMatern):
-    """Matérn 5/2; paths with two derivatives.
+    """Matérn 5/2, with paths that are differentiable twice.
 
     k(t, u) = variance (1 + x + x²/3) exp(−x) with x = √5 |t − u| / lengthscale.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        lengthscale: in the data's unit of time; positive.
     """
 
     smoothness = 2
@@ -163,7 +179,7 @@ class Matern52(_AbstractMatern):
 
 @functools.cache
 def _matern_weights(smoothness: int) -> list[list[float]]:
-    """The stationary covariance of the state in units of the score's variance."""
+    """Compute the stationary covariance of the state for a score of variance one."""
     size, top = range(smoothness + 1), 2 * smoothness
 
     def moment(i: int, j: int) -> float:
@@ -174,22 +190,27 @@ def _matern_weights(smoothness: int) -> list[list[float]]:
 
 
 class SquaredExponential(AbstractStationary):
-    """Very smooth scores: k(t, u) = variance exp(−(t − u)² / (2 lengthscale²)).
+    """The squared-exponential (RBF) kernel: k(t, u) = variance exp(−(t − u)² / (2 lengthscale²)).
 
-    The state space approximates it with a state of `order` dimensions: the variance is exact,
-    paths have two derivatives (from order 3), and the largest error of the covariance, as a
-    part of the variance, is
+    The state space is an approximation with `order` dimensions. Its variance is exact, paths are
+    differentiable twice (from order 3 on), and the largest error of the covariance, relative to
+    the variance, is
 
         order   1     2     3     4     5       6       7       8       9       10      11      12
         error   0.16  0.07  0.04  0.02  8.2e-3  2.5e-3  1.2e-3  2.8e-4  1.0e-4  5.0e-5  1.9e-5  8e-6
 
-    The kernel has no finite-dimensional state, so a rational spectrum must approximate it. The
-    usual choice, a Taylor polynomial in the denominator (Hartikainen and Särkkä, 2010), has
-    distinct complex poles whose modes cancel each other: at order 6 a hundredfold in the score
-    and 1e4-fold in its variance, too much for float32. Here all poles coincide at −λ, and the
-    freedom is in how the score reads the state. In the basis of Laguerre functions the state
-    has independent components of equal variance, the transition needs one exponential, and the
-    error is smaller from order 6 on.
+    The kernel has no finite-dimensional state, so its spectrum is approximated by a rational
+    function. The usual choice, a Taylor polynomial in the denominator (Hartikainen and Särkkä,
+    2010), has distinct complex poles. Their modes cancel: at order 6 by a factor of 100 in the
+    score and of 1e4 in its variance, which is too much for float32. Here all poles are at −λ, and
+    the measurement vector is optimised instead. In the basis of Laguerre functions the components
+    of the state are independent with equal variance, the transition takes one exponential, and
+    the error is smaller from order 6 on.
+
+    Attributes:
+        variance: the prior variance of the score; positive.
+        lengthscale: in the data's unit of time; positive.
+        order: the dimension of the state, from 1 to 12; default 6.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -225,7 +246,7 @@ class SquaredExponential(AbstractStationary):
         return lower_toeplitz(_laguerre_steps(self._normalised(gap), self.order))
 
     def noise_cov_over(self, gap: Scalar) -> AbstractMatrix:
-        """The noise covariance Q = variance (I − A Aᵀ) over a gap, by way of E = A − I."""
+        """Compute Q = variance (I − A Aᵀ) from E = A − I."""
         x = self._normalised(gap)
         steps = _laguerre_steps(x, self.order)
         (lost,) = incomplete_gammas(x, 1)
@@ -238,12 +259,12 @@ class SquaredExponential(AbstractStationary):
 
     def _normalised(self, gap: Scalar) -> Scalar:
         rate, _ = _FILTERS[self.order]
-        # In this order so that XLA shares one exponential between A and Q; see Matérn.
+        # This order lets XLA share one exponential between A and Q; see Matérn.
         return jnp.minimum(gap / self.lengthscale.value * rate, FAR)
 
 
 def _laguerre_steps(x: Scalar, count: int) -> list[Scalar]:
-    """The entries of the transition by distance below the diagonal.
+    """Compute the entries of the transition by their distance below the diagonal.
 
     a₀ = exp(−x) and aₖ = exp(−x) (Lₖ(2x) − Lₖ₋₁(2x)) = −(2x/k) exp(−x) L¹ₖ₋₁(2x), by the
     recurrence of the generalised Laguerre polynomials L¹. The last form does not cancel.
@@ -259,7 +280,7 @@ def _laguerre_steps(x: Scalar, count: int) -> list[Scalar]:
 
 @functools.cache
 def _readout(order: int) -> list[float]:
-    """The vector h, of unit length."""
+    """Return the measurement vector h, which has unit length."""
     _, numbers = _FILTERS[order]
     length = math.hypot(*numbers)
     return [number / length for number in numbers]

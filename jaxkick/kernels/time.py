@@ -1,8 +1,8 @@
-"""Instants and intervals: the times that a kernel sees.
+"""Instants and intervals: the times at which kernels are evaluated.
 
-The host computes differences of times in float64, so that float32 keeps its accuracy. An
-instant holds its distance from the data's epoch and from the first time of its feature; an
-interval holds its length besides its ends.
+The host computes differences of times in float64, so that float32 is accurate. An instant stores
+the time since the data's epoch and since the first match of its feature. An interval stores its
+length in addition to its ends.
 """
 
 import enum
@@ -29,13 +29,13 @@ class _Origin(enum.Enum):
 
 
 FIRST: Final = _Origin.FIRST
-"""The origin of a non-stationary kernel at the first time of each feature."""
+"""The first match of each feature, as the origin of a non-stationary kernel."""
 
 Origin: TypeAlias = float | _Origin
 
 
 def as_origin(value: Origin) -> Origin:
-    """Field converter: a finite number in the data's unit, or `FIRST`.
+    """Convert a field to a finite number in the data's unit, or `FIRST`.
 
     Args:
         value: the origin.
@@ -74,7 +74,7 @@ class Epoch(eqx.Module):
 
 
 class Instant(eqx.Module):
-    """A time of a feature: since the data's epoch, and since the feature's first time."""
+    """A time of a feature, since the data's epoch and since the feature's first match."""
 
     offset: Float[Array, "..."]
     age: Float[Array, "..."]
