@@ -1,15 +1,16 @@
 """Online ratings: one scan over matches in time order, for `Stream`, Elo and TrueSkill.
 
-Each competitor is known by the mean m and covariance P of its state after its last match. A
-match first carries the states of its competitors to its own time. With φ = P h, coefficient x,
-and δ₁ and δ₂ the derivatives of the log-partition function at the predicted score, they become
+Each competitor is represented by the mean m and covariance P of its state after its last match.
+Before a match, the states of its competitors are propagated to the time of the match. Let φ = P h,
+x the coefficient, and δ₁ and δ₂ the derivatives of the log-partition function at the predicted
+score. The match changes the states to
 
     m + φ x δ₁      P + x² δ₂ φ φᵀ,
 
-which is one step of expectation propagation, taken once (assumed-density filtering). TrueSkill
-is the special case of a `Wiener` kernel with some variance added before each match. Elo is the
-special case of a `Constant` kernel whose variance is the rate, with the derivatives of the
-log-likelihood at the mean: δ₂ = 0, so that P stays the same.
+which is a single step of expectation propagation (assumed-density filtering). TrueSkill is the
+special case of a `Wiener` kernel with additional variance before each match. Elo is the special
+case of a `Constant` kernel with the rate as its variance, and with the derivative of the
+log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -43,13 +44,13 @@ from jaxkick.posterior.predictor import AbstractPredictor
 __all__ = ["GroupState", "Matches", "Roster", "Rule", "Stream", "lay_out", "predict_blocks"]
 
 EMPTY = np.iinfo(np.int32).max
-"""The feature number of an empty slot: no row of the states, so that nothing is written."""
+"""The feature number of an empty slot. It is out of range, so nothing is written there."""
 
 
 class GroupState(NamedTuple):
-    """States of all features in one group, each after its last match.
+    """States of all features of one group, each after its last match.
 
-    Rows are feature numbers, so that features of other groups leave their rows unused.
+    Rows are indexed by feature number. Rows of features in other groups are unused.
     """
 
     m: Float[Array, "M K"]
@@ -57,7 +58,7 @@ class GroupState(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """The features of one group that take part in matches.
+    """The features of one group in each match.
 
     Attributes:
         feature: feature numbers; `EMPTY` in an empty slot.
@@ -81,7 +82,7 @@ class Matches(NamedTuple):
     Attributes:
         groups: the competitors, group by group.
         outcome: outcome of each match.
-        weight: its weight, or `None` for one.
+        weight: weight of each match; `None` if all are one.
         mask: False where a match is padding.
     """
 
@@ -92,15 +93,15 @@ class Matches(NamedTuple):
 
 
 class Rule(eqx.Module):
-    """The rule by which matches change ratings.
+    """The update rule of an online rating system.
 
     Attributes:
         model: kernels, likelihood and prior means by group.
-        epoch: the time that offsets count from.
+        epoch: the origin of time offsets.
         groups: names of the groups.
-        match_variance: variance added to each group's states, of dimension 1, before each match;
-            `None` for zero.
-        at_mean: whether to take derivatives at the mean score, without its variance, as Elo does.
+        match_variance: variance added to the states of each group before each match (states of
+            dimension 1 only); `None` for zero.
+        at_mean: whether to take derivatives at the mean score and ignore its variance, as in Elo.
     """
 
     model: Model
@@ -115,13 +116,13 @@ class Rule(eqx.Module):
         return self.epoch.coarse.dtype
 
     def blank_states(self, rows: int) -> tuple[GroupState, ...]:
-        """States of zero for features without matches."""
+        """Return zero states, for features without matches."""
         sizes = [self.model.kernel_of(group).state_dim for group in self.groups]
         zeros = lambda *shape: jnp.zeros(shape, self.dtype)  # noqa: E731
         return tuple(GroupState(zeros(rows, K), zeros(rows, K, K)) for K in sizes)
 
     def carry(self, number: int, state: GroupState, time: StepTime) -> GroupState:
-        """States of features of one group, carried to the times of matches."""
+        """Propagate the states of features of one group to the times of matches."""
         step = self._step(number)
 
         def carry_one(m: Array, P: Array, now: StepTime) -> GroupState:
@@ -139,13 +140,13 @@ class Rule(eqx.Module):
         return GroupState(m, P + added)
 
     def scores(self, number: int, state: GroupState) -> ScoreMoments:
-        """Means and variances of the scores of features of one group."""
+        """Compute means and variances of the scores of features of one group."""
         h = self.measurement(number)
         mean = self.model.mean_of(self.groups[number], 0, self.dtype)
         return ScoreMoments(mean + state.m @ h, jnp.einsum("i,...ij,j->...", h, state.P, h))
 
     def combine(self, slots: Sequence[Slots], states: Sequence[GroupState]) -> ScoreMoments:
-        """Mean and variance of the score of matches, a linear combination."""
+        """Compute mean and variance of the combined score of each match."""
         total = ScoreMoments(0.0, 0.0)
         for number, (part, state) in enumerate(zip(slots, states, strict=True)):
             mean, variance = self.scores(number, state)
@@ -155,7 +156,7 @@ class Rule(eqx.Module):
         return total
 
     def derivatives(self, match: Matches, score: ScoreMoments) -> tuple[Array, Array, Array]:
-        """Log-probability of an outcome, and the two derivatives that move the states."""
+        """Compute the log-probability of an outcome and its two derivatives δ₁ and δ₂."""
         likelihood = self.model.likelihood
         if not self.at_mean:
             return likelihood.log_partition(match.outcome, *score, match.weight)
@@ -164,7 +165,7 @@ class Rule(eqx.Module):
         return jnp.zeros_like(slope), slope, jnp.zeros_like(slope)
 
     def measurement(self, number: int) -> Float[Array, " K"]:
-        """The vector h of a group's kernel."""
+        """Return the measurement vector h of a group's kernel."""
         step = self._step(number)
         return _array(step, step.h)[:, 0]
 
@@ -175,11 +176,11 @@ class Rule(eqx.Module):
 def scan_matches(
     rule: Rule, states: tuple[GroupState, ...], matches: Matches
 ) -> tuple[tuple[GroupState, ...], tuple[Float[Array, " B"], tuple[GroupState, ...]]]:
-    """Predict and then learn from one match after the other.
+    """Predict each match from the matches before it, then update the states with it.
 
     Returns:
-        The states after all matches; the log-probability of each outcome before it was seen;
-        and the states of the competitors of each match after it.
+        The states after all matches; the log-probability of each outcome, given the matches before
+        it; and the states of the competitors after each match.
     """
     rule = resolve(rule, rule.dtype)
 
@@ -203,7 +204,7 @@ def scan_matches(
 
 
 def predict_blocks(rule: Rule, states: tuple[GroupState, ...], matches: Matches) -> ScoreMoments:
-    """Predict the score of each match from earlier blocks; variances are 0 for Elo."""
+    """Predict the score of each match from earlier blocks; for Elo, variances are 0."""
     matches = jax.tree.map(jnp.asarray, matches)
     _, (_, after) = scan_matches(rule, states, matches)
     rule = resolve(rule, rule.dtype)
@@ -220,7 +221,7 @@ def _rows(state: GroupState, rows: Array) -> GroupState:
 
 
 def _moved(state: GroupState, h: Array, x: Array, first: Array, second: Array) -> GroupState:
-    """The states of a match's competitors, moved by its outcome."""
+    """Update the states of the competitors of a match with its outcome."""
     phi, x = state.P @ h, x[:, None]
     P = state.P + (phi[:, :, None] * phi[:, None, :]) * (x * x * second)[:, :, None]
     return GroupState(state.m + phi * x * first, 0.5 * (P + jnp.swapaxes(P, 1, 2)))
@@ -232,19 +233,19 @@ def _array(step: StepModel, small: AbstractMatrix) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """A `Directory` of features, to which names and groups can be added.
+    """A `Directory` of features that can grow.
 
     Attributes:
         names: name of each feature.
         groups: names of all groups.
-        group: number of each feature's group.
-        first: time of each feature's first match; NaN before it.
-        last: time of its last match; NaN before the first.
-        matches: number of its matches.
-        epoch: the time that offsets count from.
-        scale: how the user's times become numbers.
-        grouping: the user's rule for the groups.
-        schema: the meaning of the user's table, if there is one.
+        group: index of each feature's group.
+        first: time of each feature's first match; NaN without matches.
+        last: time of each feature's last match; NaN without matches.
+        matches: number of matches of each feature.
+        epoch: the origin of time offsets.
+        scale: conversion between the user's times and numbers.
+        grouping: the user's mapping from names to groups.
+        schema: the columns of the user's table, or `None`.
     """
 
     names: tuple[Hashable, ...]
@@ -260,7 +261,7 @@ class Roster:
 
     @staticmethod
     def of(data: Dataset) -> "Roster":
-        """The features of a data set's groups, before their first match."""
+        """Return the features of a data set, without matches."""
         index = data.index
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
@@ -297,19 +298,19 @@ class Roster:
         return Played(int(self.matches[number]), float(self.last[number]))
 
     def check_time(self, features: np.ndarray, times: np.ndarray) -> None:
-        """Refuse questions about times before the last match of a feature."""
+        """Raise an error for a time before the last match of a feature."""
         early = (features >= 0) & (times < self.last[features])
         if early.any():
             name = self.names[features[int(np.argmax(early))]]
             raise DataError(
                 f"{{argument}} is before the last match of {name!r}",
-                "A stream only keeps current scores. Ask for a later time, or fit all matches "
+                "A stream keeps only current scores. Pass a later time, or fit all matches "
                 "with `infer`.",
                 argument="time",
             )
 
     def with_names(self, names: Iterable[Hashable]) -> "Roster":
-        """The roster with new names added."""
+        """Return the roster with new names added."""
         new = [name for name in names if name not in self._numbers]
         if not new:
             return self
@@ -327,7 +328,7 @@ class Roster:
         )
 
     def after(self, features: np.ndarray, times: np.ndarray) -> "Roster":
-        """The roster after matches at `times` [B] of `features` [B, P], -1 in empty slots."""
+        """Return the roster after matches at `times` [B]; `features` [B, P] is -1 if empty."""
         first, last, matches = self.first.copy(), self.last.copy(), self.matches.copy()
         there = features >= 0
         times = np.broadcast_to(times[:, None], features.shape)[there]
@@ -339,10 +340,10 @@ class Roster:
     def step_time(
         self, features: np.ndarray, times: np.ndarray, previous: np.ndarray, dtype: np.dtype
     ) -> StepTime:
-        """Times relative to the epoch, to a feature's first and to its previous match.
+        """Compute times since the epoch, since a feature's first and since its previous match.
 
-        Differences are computed in float64 before they are cast to `dtype`. `features` is -1 in
-        an empty slot and for a feature without matches; `previous` is NaN where there is none.
+        Differences are computed in float64 and then cast to `dtype`. `features` is -1 in empty
+        slots and for features without matches. `previous` is NaN if there is no previous match.
         """
         known = features >= 0
         opens = np.isnan(previous) | ~known
@@ -370,12 +371,12 @@ def lay_out(
 
     Args:
         new: the observations.
-        order: numbers of the observations to lay out, in time order.
-        roster: the features before these matches, including all that take part.
+        order: indices of the observations to lay out, in time order.
+        roster: the state of the roster before these matches; it must have all their features.
         dtype: floating-point type.
-        blocks: block of each laid-out observation, not decreasing; none if `None`.
-        widths: smallest number of slots of each group.
-        size: number of matches after padding; no padding if `None`.
+        blocks: block of each laid-out observation, non-decreasing; `None` without blocks.
+        widths: minimum number of slots of each group.
+        size: number of matches after padding; `None` for no padding.
 
     Returns:
         The matches, and the roster after them.
@@ -417,9 +418,9 @@ def lay_out(
 def _previous_slots(
     features: np.ndarray, blocks: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Find the last slot of each feature in an earlier match, and in an earlier block.
+    """Find the last slot of each feature in earlier matches, and in earlier blocks.
 
-    Slots are positions in the flattened `features` [B, S]; -1 where there is none.
+    Slots are positions in the flattened `features` [B, S]; -1 if there is none.
     """
     count, width = features.shape
     order = np.argsort(features.ravel(), kind="stable")
@@ -453,22 +454,23 @@ def _check_order(late: np.ndarray, order: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stream(AbstractPredictor):
-    """Live ratings: each match is seen once, and memory does not grow with matches.
+    """Live ratings that process each match once, with memory independent of their number.
 
-    Scores are filtered: they depend on past matches only, and a match does not change scores
-    of earlier times. Where that matters and all matches can be kept, use `Posterior.update`.
-    A stream answers the same questions as a `Posterior`, for times at or after the last match
-    of each competitor in question.
+    Scores are filtered: they depend on past matches only, and new matches do not revise earlier
+    scores. If you need smoothed scores and can keep all matches, use `Posterior.update`. A stream
+    has the same query methods as a `Posterior`, for times at or after the last match of each
+    competitor.
 
-    Streams are immutable: `observe` returns a new one.
+    Streams are immutable: `observe` returns a new stream.
 
     Attributes:
         model: kernels and likelihood.
         roster: names, groups and times of all features.
-        states: states of all features, group by group.
+        states: states of all features, for each group.
         widths: number of slots of each group in the compiled scan.
-        num_observations: number of observations seen.
-        log_evidence: sum of the log-probabilities of outcomes, each before it was seen.
+        num_observations: number of observations so far.
+        log_evidence: sum of the log-probabilities of all outcomes, each given the matches before
+            it.
     """
 
     model: Model
@@ -483,8 +485,8 @@ class Stream(AbstractPredictor):
         """Start a stream with its first matches.
 
         Args:
-            model: kernels and likelihood; prior means must not be given by feature.
-            data: the first matches. Later tables need the same columns.
+            model: kernels and likelihood; prior means may be given by group but not by feature.
+            data: the first matches. Later tables must have the same columns.
 
         Raises:
             DataError: if the model has a prior mean for each feature, or an outcome is not
@@ -495,7 +497,7 @@ class Stream(AbstractPredictor):
             raise DataError(
                 "{argument} of the model has one value for each feature, but a stream meets new "
                 "features",
-                "Give one number, or one for each group.",
+                "Pass one number, or one for each group.",
                 argument="mean",
             )
         check_outcomes(model.likelihood, data, None)
@@ -503,15 +505,15 @@ class Stream(AbstractPredictor):
         return stream._see(data.observations, np.dtype(data.outcome.dtype))
 
     def observe(self, matches: Any, on_invalid: OnInvalid = "raise") -> "Stream":
-        """Add matches, none earlier than matches that their competitors have already had.
+        """Add matches, which must not be earlier than previous matches of their competitors.
 
         Args:
-            matches: a table with the columns of the first one, or a `Dataset`. New competitors
-                are allowed.
-            on_invalid: `"raise"` or `"drop"`.
+            matches: a table with the same columns as the first one, or a `Dataset`. It may
+                contain new competitors.
+            on_invalid: `"raise"` (default) or `"drop"` for invalid rows.
 
         Raises:
-            DataError: if a match cannot be used, or is too early.
+            DataError: if a match is invalid or too early.
         """
         roster, likelihood = self.roster, self.model.likelihood
         if isinstance(matches, Dataset):
@@ -521,7 +523,7 @@ class Stream(AbstractPredictor):
         new = read_alike(matches, rules)
         if new.scale != roster.scale:
             raise DataError(
-                "{argument} of the new matches has another type or unit than in the stream",
+                "{argument} of the new matches has a different type or unit than in the stream",
                 "Convert it to the type and unit of the first matches.",
                 argument="time",
             )
@@ -545,7 +547,7 @@ class Stream(AbstractPredictor):
         roster = self.roster.with_names(new.names)
         rule = Rule(self.model, Epoch.at(roster.epoch, dtype), roster.groups)
         order = np.argsort(new.times, kind="stable")
-        # Sizes are powers of two and widths only grow, so that few programs are compiled.
+        # Powers of two and growing widths limit the number of compiled programs.
         size, rows = _power_of_two(len(order)), _power_of_two(len(roster.names))
         matches, roster = lay_out(new, order, roster, dtype, widths=self.widths, size=size)
         states = _grown(self.states, rule.blank_states(rows))
@@ -573,7 +575,7 @@ class Stream(AbstractPredictor):
         )
 
     def _scores(self, group: str, features: np.ndarray, times: np.ndarray) -> ScoreMoments:
-        """Means and variances of scores of features of one group at times."""
+        """Compute means and variances of the scores of features of one group."""
         roster, dtype, count = self.roster, self._dtype, len(features)
         roster.check_time(features, times)
         room = (0, _power_of_two(count) - count)
@@ -589,7 +591,7 @@ class Stream(AbstractPredictor):
 
 
 def _grown(states: tuple[GroupState, ...], blank: tuple[GroupState, ...]) -> tuple[GroupState, ...]:
-    """States in the larger shapes of blank ones, which have more groups or features."""
+    """Copy states into blank ones with more groups or features."""
     if states and len(states[0].m) == len(blank[0].m):
         return states + blank[len(states) :]
     pairs = zip(blank, states, strict=False)
@@ -615,5 +617,5 @@ def _scores_at(
 
 
 def _power_of_two(number: int) -> int:
-    """The smallest power of two that is at least a number."""
+    """Return the smallest power of two that is not less than `number`."""
     return 1 << max(number - 1, 0).bit_length()

@@ -1,4 +1,4 @@
-"""Stable special functions, quadrature over a Gaussian, and small matrices."""
+"""Numerically stable special functions, Gaussian quadrature, and small matrices."""
 
 from jaxkick._math.grid import Anchor, Local, Precision
 from jaxkick._math.normal import (

@@ -1,10 +1,10 @@
-"""Graded quadrature grids, one for each element, summed without storing them.
+"""Graded quadrature grids, one for each array element, summed without storing all nodes.
 
-The trapezoidal rule in u for x = centre + stretch · sinh u converges exponentially fast, both
-for a step of width one under a Gaussian of width a hundred and for a narrow peak with long
-tails, because the spacing of the nodes grows with the distance from the centre. If a likelihood
-bends in two places (the edges of a tie), the additional term plateau · tanh u places nodes
-densely around both.
+The trapezoidal rule in u for x = centre + stretch · sinh u converges exponentially, because the
+spacing of the nodes grows with the distance from the centre. It handles a step of width one under
+a Gaussian of width one hundred as well as a narrow peak with long tails. If a log-likelihood bends
+(changes slope) in two places, such as at the margins of a tie, the additional term plateau · tanh u
+places nodes densely around both.
 
 Distances are in units of the standard deviation of the Gaussian.
 """
@@ -32,25 +32,25 @@ __all__ = [
 
 # The number of nodes is a multiple of this.
 ROUND = 4
-# Grids with a larger stretch are linear for all purposes, and need no fewer nodes.
+# Grids with a larger stretch are effectively linear and need as many nodes.
 LINEAR = 5.0
-# Stretch of a grid on a peak much narrower than the Gaussian, whose tails may be long.
+# Stretch of a grid for a peak that is much narrower than the Gaussian and may have long tails.
 PEAKED = 1.5
-# Heights above the real line at which the integrand's growth is weighed (below π/4).
+# Heights above the real line at which the growth of the integrand is evaluated (below π/4).
 HEIGHTS = (0.25, 0.45, 0.6, 0.75)
 
 
 class Local(NamedTuple):
-    """A likelihood at one score, p = factor · exp(exponent), and the slopes of log p.
+    """A likelihood at one score, p = factor · exp(exponent), and the derivatives of log p.
 
-    The factor saves a logarithm and an exponential in each quadrature node if the likelihood
-    is a quotient, such as the logistic function.
+    If the likelihood is a quotient, such as the logistic function, the factor saves a logarithm
+    and an exponential at each quadrature node.
 
     Attributes:
-        exponent: logarithm of the likelihood, up to the factor.
+        exponent: logarithm of the likelihood without the factor.
         first: first derivative of log p with respect to the score.
         second: second derivative of log p.
-        factor: a factor near one; `None` for one.
+        factor: a factor near one; `None` if it is one.
     """
 
     exponent: Float[Array, "..."]
@@ -60,7 +60,7 @@ class Local(NamedTuple):
 
     @property
     def log_prob(self) -> Float[Array, "..."]:
-        """Logarithm of the likelihood."""
+        """The logarithm of the likelihood."""
         if self.factor is None:
             return self.exponent
         return self.exponent + jnp.log(self.factor)
@@ -70,10 +70,10 @@ class Anchor(NamedTuple):
     """The place where the slope of a log-likelihood changes, as a function of the score.
 
     Attributes:
-        centre: the score at which its logarithm changes slope, or the middle of two such.
-        scale: the distance over which it does so; about the distance to the nearest complex
+        centre: the score at which the slope changes, or the middle of two such scores.
+        scale: the distance over which it changes; about the distance to the nearest complex
             singularity.
-        reach: half the distance between two bends; `None` where there is only one.
+        reach: half the distance between two bends; `None` if there is only one.
     """
 
     centre: Float[Array, "..."]
@@ -81,7 +81,7 @@ class Anchor(NamedTuple):
     reach: Float[Array, "..."] | None = None
 
     def in_units(self, mean: Float[Array, "..."], deviation: Float[Array, "..."]) -> "Anchor":
-        """Itself, measured from `mean` in units of `deviation`."""
+        """Convert to distances from `mean` in units of `deviation`."""
         reach = None if self.reach is None else self.reach / deviation
         return Anchor((self.centre - mean) / deviation, self.scale / deviation, reach)
 
@@ -92,10 +92,10 @@ class Grid(NamedTuple):
     Attributes:
         centre: node at u = 0.
         stretch: spacing of the nodes around the centre, per unit of u.
-        plateau: half the distance between two bends; `None` where there is only one.
+        plateau: half the distance between two bends; `None` if there is only one.
         start: the first u.
         span: the last u minus the first.
-        intervals: how many steps the span needs.
+        intervals: the number of steps that the span needs.
     """
 
     centre: Float[Array, "..."]
@@ -106,7 +106,7 @@ class Grid(NamedTuple):
     intervals: Float[Array, "..."]
 
     def mapped(self, offset: Float[Array, "..."], factor: Float[Array, "..."]) -> "Grid":
-        """The grid of offset + factor · x."""
+        """Return the grid of offset + factor · x."""
         return self._replace(
             centre=offset + factor * self.centre,
             stretch=factor * self.stretch,
@@ -115,24 +115,24 @@ class Grid(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node of every element's grid: the hyperbolic functions of its u."""
+    """One node of each element's grid: the hyperbolic functions of its u."""
 
     sinh: Float[Array, "..."]
     cosh: Float[Array, "..."]
 
     @classmethod
     def at(cls, u: Float[Array, "..."]) -> "Node":
-        """The node at `u`."""
+        """Return the node at `u`."""
         up, down = jnp.exp(u), jnp.exp(-u)
         return cls(0.5 * (up - down), 0.5 * (up + down))
 
     def position(self, grid: Grid) -> Float[Array, "..."]:
-        """The position x of the node."""
+        """Return the position x of the node."""
         x = grid.centre + grid.stretch * self.sinh
         return x if grid.plateau is None else x + grid.plateau * (self.sinh / self.cosh)
 
     def width(self, grid: Grid) -> Float[Array, "..."]:
-        """The weight of the node: dx/du, relative to the grid's stretch."""
+        """Return the weight of the node: dx/du relative to the grid's stretch."""
         if grid.plateau is None:
             return self.cosh
         return self.cosh + (grid.plateau / grid.stretch) / (self.cosh * self.cosh)
@@ -142,9 +142,9 @@ class Precision(NamedTuple):
     """The accuracy of quadrature for a floating-point type.
 
     Attributes:
-        reach: standard deviations of the Gaussian that are covered on each side.
-        digits: natural logarithm of the inverse of the relative error aimed at.
-        most_nodes: the largest number of nodes, a multiple of `ROUND`.
+        reach: the range covered on each side, in standard deviations of the Gaussian.
+        digits: minus the natural logarithm of the target relative error.
+        most_nodes: the maximum number of nodes, a multiple of `ROUND`.
     """
 
     reach: float
@@ -153,7 +153,7 @@ class Precision(NamedTuple):
 
     @classmethod
     def of(cls, dtype: jnp.dtype) -> "Precision":
-        """The precision for `dtype`."""
+        """Return the precision for `dtype`."""
         return cls(7.1, 26.5, 96) if dtype == jnp.float64 else cls(5.2, 13.5, 56)
 
 
@@ -165,21 +165,18 @@ def choose_grid(
     spread: Float[Array, "..."],
     anchor: Anchor,
 ) -> Grid:
-    """Choose a grid for a peak of some width and a likelihood that bends elsewhere.
+    """Choose a grid for an integrand with a peak and a likelihood that bends elsewhere.
 
-    Bends outside the covered range are moved to its border and treated as smoother by their
-    distance. The grid is centred on the bends or on the peak, whichever needs fewer nodes.
+    Bends outside the covered range are moved to its border and treated as smoother, according to
+    their distance. The grid is centred on the bends or on the peak, whichever needs fewer nodes.
 
     Args:
-        precision: how accurate.
-        low: begin of the range to be covered.
+        precision: the required accuracy.
+        low: lower end of the range.
         peak: position of the integrand's peak.
-        high: end of the range.
+        high: upper end of the range.
         spread: standard deviation of the peak, at most one.
         anchor: the bends.
-
-    Returns:
-        The grid.
     """
     half = 0.0 if anchor.reach is None else anchor.reach
     left = jnp.clip(anchor.centre - half, low, high)
@@ -192,7 +189,7 @@ def choose_grid(
     nearer, farther = jnp.minimum(to_left, to_right), jnp.maximum(to_left, to_right)
     narrow = spread * (PEAKED + (LINEAR - PEAKED) * spread**2)
 
-    # Two candidates along a first axis, which is less to compile than each by itself.
+    # Both candidates along a first axis, which compiles faster than two separate computations.
     scales = jnp.stack([scale, narrow])
     steps = _gaussian_step(
         precision.digits, scales / spread, jnp.stack([nearer, jnp.zeros_like(peak)]) / spread
@@ -211,11 +208,11 @@ def choose_grid(
 
 
 def _between(low, left, right, high, scale, step, two: bool) -> Grid:
-    """Grids with bends at `left` and `right`, if there are two, from `low` to `high`."""
+    """Return grids from `low` to `high` with bends at `left` and `right`, if there are two."""
     plateau, stretch, foot = None, scale, 0.0
     if two:
         plateau = 0.5 * (right - left)
-        # Keeps the smallest spacing, which lies at the bends, equal to the scale asked for.
+        # Keep the smallest spacing, which is at the bends, equal to the required scale.
         stretch = scale * lax.rsqrt(1 + 6.75 * plateau / scale)
         foot = jnp.cbrt(0.5 * plateau / stretch)
     ends = jnp.stack([left - low, high - right]) / stretch + foot
@@ -225,11 +222,11 @@ def _between(low, left, right, high, scale, step, two: bool) -> Grid:
 
 
 def _gaussian_step(digits: float, stretch, distance) -> Float[Array, "..."]:
-    """The largest step in u whose trapezoidal error for a Gaussian peak is exp(−digits).
+    """Return the largest step in u with a trapezoidal error of exp(−digits) for a Gaussian peak.
 
-    The error is exp(growth(v) − 2π v / step) for any height v, with growth the logarithm of
-    how much larger the Gaussian is on the line at height v than on the real line; `stretch`
-    and `distance` (of the peak from the grid's centre) are in units of the peak's width.
+    The error is exp(growth(v) − 2π v / step) for any height v. Here growth is the logarithm of the
+    ratio of the Gaussian on the line at height v to the Gaussian on the real line. `stretch` and
+    `distance` (of the peak from the grid's centre) are in units of the peak's width.
     """
     best = jnp.zeros_like(stretch)
     for height in HEIGHTS:
@@ -240,12 +237,12 @@ def _gaussian_step(digits: float, stretch, distance) -> Float[Array, "..."]:
 
 
 def _singular_step(digits: float, height, growth) -> Float[Array, "..."]:
-    """The largest step for a singularity at a height, where the Gaussian is exp(growth / 2)."""
+    """Return the largest step for a singularity at `height`, with the Gaussian exp(growth / 2)."""
     return 2 * math.pi * height / jnp.maximum(digits + 0.5 * growth, 2.0)
 
 
 def nodes_needed(precision: Precision, grid: Grid) -> Int[Array, ""]:
-    """The number of nodes that serves every element."""
+    """Return the number of nodes that is sufficient for all elements."""
     # An observation with NaN must not affect the others.
     known = jnp.where(jnp.isfinite(grid.intervals), grid.intervals, 0.0)
     rounds = jnp.ceil((jnp.max(known, initial=0.0) + 1) / ROUND)
@@ -258,15 +255,15 @@ def sum_over_nodes(
     most: int,
     terms: Callable[[Node], tuple[Array, ...]],
 ) -> tuple[tuple[Array, ...], Float[Array, "..."]]:
-    """Sum functions of the nodes, holding one node of every element at a time.
+    """Sum functions of the nodes, with one node of each element in memory at a time.
 
-    The loop has a fixed length, as reverse-mode differentiation needs, and skips nodes beyond
-    `count`. The backward pass recomputes nodes instead of storing them.
+    The loop has a fixed length, because reverse-mode differentiation requires it, and skips nodes
+    beyond `count`. The backward pass recomputes nodes instead of storing them.
 
     Args:
         grid: the nodes, constant under differentiation.
-        count: how many, a multiple of the round.
-        most: the largest possible count.
+        count: the number of nodes, a multiple of `ROUND`.
+        most: the maximum of `count`.
         terms: function of a node.
 
     Returns:

@@ -1,9 +1,9 @@
-"""Functions that lose no digits: the logarithm, the exponential, and normal tails in log space.
+"""Accurate logarithm, exponential, logistic function, and normal tails in log space.
 
-Normal tails rest on one smooth function of x ≥ 0: the excess of the hazard of the upper tail,
-φ(x) / Φ(−x) − x, which falls from √(2/π) to 1/x. One polynomial in t = (x − k) / (x + k) gives
-it to full precision on the whole half line. The hazard, its slope and log Φ then lose no digits
-in either tail and need one selection by sign.
+Normal tails are computed from one smooth function of x ≥ 0: the excess of the hazard of the upper
+tail, φ(x) / Φ(−x) − x, which falls from √(2/π) to 1/x. One polynomial in t = (x − k) / (x + k)
+approximates it to full precision on the whole half line. The hazard, its derivative and log Φ are
+then accurate in both tails, with one selection by sign.
 """
 
 import math
@@ -41,8 +41,8 @@ LOG_SQRT_2PI = 0.9189385332046727
 INV_SQRT_2PI = 0.3989422804014327
 
 # Chebyshev fits of (x + k) (φ(x) / Φ(−x) − x) in t = (x − k) / (x + k), as monomials in t,
-# lowest order first; computed with 50 digits. Largest relative error of the first is 5e-16
-# with k = 4, of the second 7e-8 with k = 3.
+# lowest order first, computed with 50 digits. The largest relative error is 5e-16 for the first
+# (k = 4) and 7e-8 for the second (k = 3).
 _DOUBLE = (
     1.8048571559157687, -1.1822045015192733, 0.40195670380623527, 0.0675179279220439,
     -0.13822449147915367, 0.03370366767953205, 0.031656527489777486, -0.02080045474768629,
@@ -63,12 +63,12 @@ _SINGLE = (
 
 
 class Derivatives(NamedTuple):
-    """A function's value and its first two derivatives.
+    """The value of a function and its first two derivatives.
 
     Attributes:
         value: the value.
-        first: first derivative with respect to the mean (or the score).
-        second: second derivative.
+        first: the first derivative with respect to the mean (or the score).
+        second: the second derivative.
     """
 
     value: Float[Array, "..."]
@@ -78,14 +78,14 @@ class Derivatives(NamedTuple):
 
 @jax.custom_jvp
 def log(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The natural logarithm of numbers from zero up.
+    """Compute the natural logarithm of nonnegative numbers.
 
-    XLA's CPU compiler calls the C library for each float64, which takes ten nanoseconds. There
-    this function uses arithmetic that the compiler vectorises, accurate to a few units in the
-    last place. Below the smallest normal number it is −∞.
+    XLA's CPU compiler calls the C library for each float64, which takes ten nanoseconds. On CPUs
+    this function uses arithmetic that the compiler vectorises instead. It is accurate to a few
+    units in the last place, and returns −∞ below the smallest normal number.
 
     Args:
-        x: the numbers.
+        x: numbers ≥ 0.
     """
     if x.dtype != jnp.float64 or jax.dtypes.canonicalize_dtype(np.int64) != np.int64:
         return jnp.log(x)
@@ -100,7 +100,7 @@ def _log_jvp(primals, tangents):
 
 
 def _log_of_bits(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log x = e log 2 + 2 artanh((m − 1) / (m + 1)), with x = 2ᵉ m and √½ ≤ m < √2."""
+    """Compute log x = e log 2 + 2 artanh((m − 1) / (m + 1)), with x = 2ᵉ m and √½ ≤ m < √2."""
     bits = lax.bitcast_convert_type(x, jnp.int64)
     exponent = lax.shift_right_arithmetic(bits - _SQRT_HALF_BITS, jnp.int64(_EXPONENT_AT))
     mantissa_bits = bits - lax.shift_left(exponent, jnp.int64(_EXPONENT_AT))
@@ -119,20 +119,20 @@ def _log_of_bits(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def exp_limit(dtype: jnp.dtype) -> float:
-    """The exponent beyond which `bounded_exp` follows its tangent."""
+    """Return the exponent beyond which `bounded_exp` is linear."""
     return 300.0 if dtype == jnp.float64 else 60.0
 
 
 def bounded_exp(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """exp(x), continued by its tangent where it would overflow.
+    """Compute exp(x), extended by its tangent to avoid overflow.
 
-    The value stays finite and the derivative positive, so that optimizers can recover.
+    The value is finite and the derivative positive, so that optimizers can recover.
 
     Args:
         x: exponents.
 
     Returns:
-        The exponential up to e³⁰⁰ (e⁶⁰ in single precision), a straight line beyond.
+        The exponential up to e³⁰⁰ (e⁶⁰ in float32), and its tangent beyond.
     """
     limit = exp_limit(x.dtype)
     return jnp.exp(jnp.minimum(x, limit)) * (1 + jnp.maximum(x - limit, 0.0))
@@ -156,13 +156,14 @@ class Logistic(NamedTuple):
 
 @jax.custom_jvp
 def logistic(x: Float[Array, "..."]) -> Logistic:
-    """The logistic function and its parts, by one exponential and no logarithm.
+    """Compute the logistic function and its parts with one exponential and no logarithm.
 
     Args:
         x: log-odds.
 
     Returns:
-        The parts. Differentiation attributes all of log σ to the exponent.
+        The parts. Under differentiation, the exponent has the derivative of log σ and the factor
+        is constant.
     """
     small = jnp.exp(-jnp.abs(x))
     factor = 1 / (1 + small)
@@ -181,26 +182,26 @@ def _logistic_jvp(primals, tangents):
 
 
 def no_less_than_tiny(variance: Float[Array, "..."]) -> Float[Array, "..."]:
-    """`variance`, but at least a tiny number whose square does not underflow."""
+    """Clip `variance` from below at a tiny number with a square that does not underflow."""
     return jnp.maximum(variance, 1e-150 if variance.dtype == jnp.float64 else 1e-18)
 
 
 @jax.custom_jvp
 def log_growth(variance: Float[Array, "..."]) -> Float[Array, "..."]:
-    """The logarithm of a variance relative to its present value: zero, with a derivative."""
+    """Compute log(variance / its current value), which is zero but has a derivative."""
     return jnp.zeros_like(variance)
 
 
 @log_growth.defjvp
 def _log_growth_jvp(primals, tangents):
     (variance,), (change,) = primals, tangents
-    # Bounded for variances so small that nodes coincide.
+    # Bounded, for variances so small that nodes coincide.
     floor = 1e-20 if variance.dtype == jnp.float64 else 1e-10
     return log_growth(variance), change / jnp.maximum(variance, floor)
 
 
 class NormalTail(NamedTuple):
-    """log Φ(z), the hazard h = φ(z) / Φ(z) that is its slope, and the excess h + z."""
+    """log Φ(z), its derivative h = φ(z) / Φ(z) (the hazard), and the excess h + z."""
 
     log_cdf: Float[Array, "..."]
     hazard: Float[Array, "..."]
@@ -209,16 +210,13 @@ class NormalTail(NamedTuple):
 
 @jax.custom_jvp
 def normal_tail(z: Float[Array, "..."]) -> NormalTail:
-    """log Φ, its slope h = φ/Φ and h + z, without loss of digits in either tail.
+    """Compute log Φ, its derivative h = φ/Φ, and h + z accurately in both tails.
 
-    The second derivative of log Φ is −h (h + z). The sum is returned because computing it
-    outside would cancel for z far below zero.
+    The second derivative of log Φ is −h (h + z). The sum h + z is returned because computing it
+    from h would cancel for z far below zero.
 
     Args:
         z: standardised values.
-
-    Returns:
-        The three quantities.
     """
     x = jnp.abs(z)
     beyond = _hazard_beyond(x)
@@ -231,7 +229,7 @@ def normal_tail(z: Float[Array, "..."]) -> NormalTail:
     )
     excess = jnp.where(negative, beyond, z + hazard)
     far = z > (5.0 if z.dtype == jnp.float64 else 3.0)
-    upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only where z is far above zero
+    upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only for z far above zero
     log_cdf = -0.5 * z * z - LOG_SQRT_2PI - log(jnp.where(far, 1.0, hazard))
     log_cdf = jnp.where(far, -upper_mass - 0.5 * upper_mass**2, log_cdf)
     return NormalTail(log_cdf, hazard, excess)
@@ -246,7 +244,7 @@ def _normal_tail_jvp(primals, tangents):
 
 
 def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """φ(x) / Φ(−x) − x for x ≥ 0."""
+    """Compute φ(x) / Φ(−x) − x for x ≥ 0."""
     centre, coefficients = (4.0, _DOUBLE) if x.dtype == jnp.float64 else (3.0, _SINGLE)
     inverse = 1 / (x + centre)
     return inverse * polynomial(coefficients, 1 - (2 * centre) * inverse)
@@ -255,16 +253,16 @@ def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
 def log_interval(
     near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
 ) -> Derivatives:
-    """log[Φ(near) − Φ(near − width)] and its derivatives under a shift of both ends.
+    """Compute log[Φ(near) − Φ(near − width)] and its derivatives under a shift of both ends.
 
     Args:
-        near: the upper end. If `bounded`, the middle of the interval must not be above zero
-            (mirror the interval if it is).
+        near: the upper end. If `bounded`, the middle of the interval must not be above zero;
+            otherwise mirror the interval.
         width: length of the interval; any positive number if not `bounded`.
         bounded: whether there is a lower end; if not, the result is log Φ(near).
 
     Returns:
-        The logarithm and its first and second derivative.
+        The logarithm and its first and second derivatives.
     """
     middle = near - 0.5 * width
     short = bounded & (width * (1 - middle) < 1)
@@ -274,7 +272,7 @@ def log_interval(
 
 
 def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> Derivatives:
-    """By the expansion of φ around the middle: φ(c) w Σ He₂ₙ(c) (w/2)²ⁿ / (2n + 1)!."""
+    """Integrate the expansion of φ around the middle: φ(c) w Σ He₂ₙ(c) (w/2)²ⁿ / (2n + 1)!."""
     half = 0.5 * width
     slope, square = middle * half, half * half
     # `scaled[n]` is the Hermite polynomial Heₙ(middle) · halfⁿ.
@@ -298,8 +296,8 @@ def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> 
 def _long_interval(
     near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
 ) -> Derivatives:
-    """Φ(near) times the fraction above the far end, without cancellation."""
-    # Without a far end, use any finite one: far above zero its hazard would underflow.
+    """Compute Φ(near) times the fraction above the far end, without cancellation."""
+    # Without a far end, use a finite one: far above zero its hazard would underflow.
     near_tail, far_tail = normal_tail(near), normal_tail(jnp.where(bounded, near - width, -1.0))
     exponent = jnp.where(bounded, (near - 0.5 * width) * width, -1.0)
     # φ(far) / φ(near), and the fraction of Φ(near) that lies above the far end.
@@ -316,14 +314,11 @@ def _long_interval(
 
 
 def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:
-    """A polynomial by Estrin's scheme, whose short dependency chains suit vector units.
+    """Evaluate a polynomial by Estrin's scheme, which vectorises well.
 
     Args:
         coefficients: lowest order first.
         t: argument.
-
-    Returns:
-        Its value.
     """
     terms: list[Any] = list(coefficients)
     power = t

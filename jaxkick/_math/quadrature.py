@@ -1,23 +1,22 @@
-"""Integrals of a function of the score under a Gaussian, by one graded trapezoidal rule.
+"""Integrals of functions of the score under a Gaussian, by a graded trapezoidal rule.
 
-The nodes of a tilted density are constants under differentiation, except that they follow the
-Gaussian's mean and variance as the peak of the integrand does: by the fraction ``follow``,
-which is one where the Gaussian is narrower than the likelihood and zero where it is wider. Any
-fraction gives the same integrals; this one avoids cancellation in the derivatives returned
-here and in those that automatic differentiation takes of them.
+The nodes of a tilted density are constant under differentiation, except that they move with the
+Gaussian's mean and variance by the fraction ``follow``, as the peak of the integrand does. The
+fraction is one if the Gaussian is much narrower than the likelihood, and zero if it is much wider.
+Any fraction gives the same integrals. This choice avoids cancellation in the derivatives returned
+here and in their automatic derivatives.
 
 Range. In fits with parameters of the paper's size (the last 20,000 matches of basketball and
-football, 30,000 of tennis; Logit, OrdinalLogit, Poisson and Skellam by expectation propagation)
-cavity variances lie between 3e-4 and 11, means within ±10, and variance times curvature of log
-p at the mean reaches 3 for results and goals, and 800 for counts of 110 points over all
-steps. Tests hold tilted means and variances to 3e-8 (float64) for variances from 1e-6 to 1e4.
+football, 30,000 of tennis; EP with Logit, OrdinalLogit, Poisson and Skellam) cavity variances are
+between 3e-4 and 11, and means are within ±10. Variance times curvature of log p at the mean is up
+to 3 for results and goals, and up to 800 for counts of 110 points. The tests require tilted means
+and variances to be accurate to 3e-8 (float64) for variances from 1e-6 to 1e4.
 
-Little code serves only the variances beyond. Inside the range a grid centred on the bend or one
-centred on the peak would be accurate enough (5e-10), but the choice between them saves nodes:
-16 instead of 23 to 32 for results at variances up to 0.3, 44 instead of 74 for Skellam at 1.
-Only the peak approximation (`_by_peak`, 20 lines) is for the far range: log densities so large
-that rounding blurs them (1e15, or 1e6 in float32, such as counts of 1e5). It keeps results
-finite.
+Within this range, a grid centred on the bend or a grid centred on the peak would be accurate
+enough (5e-10). Choosing between them saves nodes: 16 instead of 23 to 32 for results at variances
+up to 0.3, and 44 instead of 74 for Skellam at a variance of 1. Only the peak approximation
+(`_by_peak`) is for the far range, where log densities are so large (1e15, or 1e6 in float32, such
+as counts of 1e5) that rounding errors dominate. It keeps results finite.
 """
 
 from collections.abc import Callable
@@ -41,7 +40,7 @@ from jaxkick._typing import Array, Bool, Float
 
 __all__ = ["gaussian_expectation", "gaussian_mean", "tilted_log_partition"]
 
-# A log density with a larger rounding error than this carries no information near its peak.
+# With a larger rounding error than this, a log density has no information near its peak.
 ROUGH = 0.1
 MOST_STEPS = 40
 
@@ -53,7 +52,7 @@ def gaussian_expectation(
     mean: Float[Array, "..."],
     variance: Float[Array, "..."],
 ) -> Derivatives:
-    """E[log p(f)] for f ~ N(mean, variance), and its derivatives in the mean.
+    """Compute E[log p(f)] for f ~ N(mean, variance) and its derivatives in the mean.
 
     Args:
         local: the likelihood as a function of the score.
@@ -63,7 +62,7 @@ def gaussian_expectation(
         variance: its variance.
 
     Returns:
-        The expectation and its first and second derivative.
+        The expectation and its first and second derivatives.
     """
     precision = Precision.of(mean.dtype)
     variance = no_less_than_tiny(variance)
@@ -96,16 +95,13 @@ def gaussian_mean(
     mean: Float[Array, "..."],
     variance: Float[Array, "..."],
 ) -> Float[Array, "..."]:
-    """E[function(f)] for f ~ N(mean, variance), without derivatives.
+    """Compute E[function(f)] for f ~ N(mean, variance), without derivatives.
 
     Args:
-        function: of the score.
+        function: function of the score.
         anchor: where the function bends.
         mean: mean of the Gaussian.
         variance: its variance.
-
-    Returns:
-        The expectation.
     """
     precision = Precision.of(mean.dtype)
     deviation = jnp.sqrt(variance)
@@ -125,7 +121,7 @@ def gaussian_mean(
     return weighted / total
 
 
-# The searches below only place nodes: rough answers are enough, and nothing is differentiated.
+# The searches below only place nodes: rough results suffice, and nothing is differentiated.
 
 
 class Tilted(NamedTuple):
@@ -144,7 +140,7 @@ class Tilted(NamedTuple):
     weight: Float[Array, "..."] | float
 
     def log_density(self, x: Float[Array, "..."]) -> tuple[Array, Array]:
-        """Logarithm and its slope at `x`, both in units of the standard deviation."""
+        """Compute the log density and its slope at `x`, in units of the standard deviation."""
         deviation = jnp.sqrt(self.variance)
         at = self.local(self.mean + deviation * x)
         value = self.weight * at.log_prob - 0.5 * x * x
@@ -163,16 +159,16 @@ class _Newton(NamedTuple):
 def find_mode(tilted: Tilted, guess: Float[Array, "..."] | None) -> Float[Array, "..."]:
     """Find a maximum of the tilted density, to 5 % of its width.
 
-    Newton's method within brackets, with bisection if it stalls and longer steps until it has a
-    bracket. The sign of the slope brackets a maximum, so curvature of the wrong sign does no
-    harm.
+    This is Newton's method within brackets, with bisection if it stalls, and with growing steps
+    until there is a bracket. The sign of the slope brackets a maximum, so the method also works
+    where the curvature has the wrong sign.
 
     Args:
         tilted: the density.
-        guess: a score near which the likelihood bends, if known; tried if it lies uphill.
+        guess: a score near which the likelihood bends, if known; tried if it is uphill.
 
     Returns:
-        The maximiser, a local one if there are several.
+        The maximiser; a local one if there are several.
     """
     local, mean, variance, weight = tilted
     huge = jnp.finfo(mean.dtype).max / 4
@@ -191,7 +187,7 @@ def find_mode(tilted: Tilted, guess: Float[Array, "..."] | None) -> Float[Array,
         target = jnp.where(bisect, 0.5 * (lower + upper), target)
         jump = jnp.zeros_like(bracketed)
         if guess is not None:
-            # From the mean, where Newton's step leads past the guess or is not to be trusted.
+            # Start from the mean if Newton's step leads past the guess or is unreliable.
             past = (guess - search.score) * (guess - target) < 0
             inside = (guess > lower) & (guess < upper)
             jump = (search.count == 0) & inside & (past | (stiffness > 10.0))
@@ -215,11 +211,11 @@ def tangent_edges(
     anchor: Anchor,
     reach: float,
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Bounds of the region with mass, for a log-concave likelihood.
+    """Bound the region with non-negligible mass, for a log-concave likelihood.
 
-    The log-density lies below any of its tangents by at least the Gaussian's own curvature,
-    and reaches reach² / 2 below the peak no later than that does. The tangent is taken six
-    widths from the peak, or beyond the outer of two bends if that is nearer.
+    The log density lies below each of its tangents by at least the Gaussian's own quadratic term.
+    This upper bound gives the points at which the density is reach² / 2 below its peak. The
+    tangent is taken six widths from the peak, or beyond the outer of two bends if that is nearer.
 
     Args:
         tilted: the density.
@@ -227,7 +223,7 @@ def tangent_edges(
         height: logarithm of the density there.
         spread: width of the peak, at most one.
         anchor: where the likelihood bends, in the same units.
-        reach: distance that a likelihood without influence would need.
+        reach: the bound for a constant likelihood, in the same units.
 
     Returns:
         The lower and the upper bound, in the same units.
@@ -252,13 +248,13 @@ def bisected_edges(
     height: Float[Array, "..."],
     reach: float,
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Bounds of the region with mass, for any likelihood.
+    """Bound the region with non-negligible mass, for any likelihood.
 
     Args:
         tilted: the density.
         peak: its maximiser, in units of the Gaussian's standard deviation from its mean.
         height: logarithm of the density there.
-        reach: distance that a likelihood without influence would need.
+        reach: the bound for a constant likelihood, in the same units.
 
     Returns:
         The lower and the upper bound, in the same units.
@@ -316,17 +312,17 @@ def find_bend(
 
 
 class _Plan(NamedTuple):
-    """Properties of a tilted density that place its nodes; constants under differentiation.
+    """Properties of a tilted density that determine its nodes; constant under differentiation.
 
     Attributes:
-        peak: the maximizer, in the Gaussian's standard deviations from its mean.
-        height: logarithm of the density there.
+        peak: the maximiser, as a distance from the Gaussian's mean in standard deviations.
+        height: log density at the peak.
         spread: width of the peak, in the same units.
-        follow: how far the nodes move with the mean; about the peak's variance relative to the
-            Gaussian's.
+        follow: the fraction by which nodes move with the mean; about the variance of the peak
+            relative to the Gaussian's.
         resist: (1 − follow) / variance.
         slope: derivative of log Z in the mean if the density were Gaussian.
-        rough: whether rounding blurs the peak, which is then treated as Gaussian.
+        rough: whether rounding errors dominate at the peak, which is then treated as Gaussian.
         grid: the nodes.
     """
 
@@ -341,18 +337,18 @@ class _Plan(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """The motion of the plan's positions x with the Gaussian.
+    """The map from positions x of the plan to scores, as a function of the Gaussian.
 
-    The score at x is centre + deviation · x, and its distance from the Gaussian's mean in
-    standard deviations offset + shrink · x.
+    The score at x is centre + deviation · x. Its distance from the Gaussian's mean, in standard
+    deviations, is offset + shrink · x.
 
     Attributes:
         centre: score at x = 0.
         deviation: score per unit of x.
         offset: distance from the mean at x = 0.
         shrink: distance per unit of x.
-        pull: derivative of the distance in the mean, with the sign changed.
-        log_stretch: logarithm of how much the units of x have grown against the Gaussian's.
+        pull: minus the derivative of the distance with respect to the mean.
+        log_stretch: logarithm of the unit of x relative to that of the Gaussian.
     """
 
     centre: Float[Array, "..."]
@@ -371,19 +367,19 @@ def tilted_log_partition(
     variance: Float[Array, "..."],
     weight: Float[Array, "..."] | None,
 ) -> Derivatives:
-    """log ∫ p(f)^weight N(f; mean, variance) df and its derivatives in the mean.
+    """Compute log ∫ p(f)^weight N(f; mean, variance) df and its derivatives in the mean.
 
     Args:
         local: the likelihood as a function of the score.
         constant: the same function, constant under differentiation.
-        anchor: where the likelihood bends; searched for if `None`, in which case the likelihood
-            need not be log-concave.
+        anchor: where the likelihood bends; searched for if `None`, and then the likelihood need
+            not be log-concave.
         mean: mean of the Gaussian.
         variance: its variance.
-        weight: power on the likelihood; one if `None`.
+        weight: power of the likelihood; one if `None`.
 
     Returns:
-        The logarithm and its first and second derivative.
+        The logarithm and its first and second derivatives.
     """
     precision = Precision.of(mean.dtype)
     variance = no_less_than_tiny(variance)
@@ -426,7 +422,7 @@ def _plan(precision: Precision, tilted: Tilted, anchor: Anchor | None) -> _Plan:
         units = anchor.in_units(tilted.mean, deviation)
         low, high = tangent_edges(tilted, peak, height, spread, units, precision.reach)
     grid = choose_grid(precision, low, peak, high, spread, units)
-    # A flat top between steep sides is far narrower than its curvature says.
+    # A peak with a flat top and steep sides is far narrower than its curvature suggests.
     extent = ((high - low) / precision.reach) ** 2
     narrow = (extent < follow) & ~rough
     resist = jnp.where(narrow, (1 - extent) / tilted.variance, curvature * follow)
@@ -459,7 +455,7 @@ def _by_nodes(
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
 ) -> Derivatives:
-    """The integral by the trapezoidal rule; its logarithm relative to the plan's height."""
+    """Integrate by the trapezoidal rule; the logarithm is relative to the plan's height."""
     scores = plan.grid.mapped(frame.centre, frame.deviation)
     distances = plan.grid.mapped(frame.offset, frame.shrink)
 
@@ -467,7 +463,7 @@ def _by_nodes(
         at, z = local(node.position(scores)), node.position(distances)
         mass, first, second = _weighted(at, weight, 0.5 * z * z + plan.height)
         mass = mass * node.width(plan.grid)
-        # Far nodes carry no mass, but may carry slopes whose squares overflow.
+        # Far nodes have no mass, but the squares of their slopes may overflow.
         alive = (mass > 1e-30) & ~plan.rough
         excess = jnp.where(alive, plan.follow * first + frame.pull * z - plan.slope, 0.0)
         tilt = mass * excess
@@ -491,7 +487,7 @@ def _by_peak(
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
 ) -> Derivatives:
-    """The integral of a Gaussian peak; its logarithm relative to the plan's height."""
+    """Integrate a Gaussian peak; the logarithm is relative to the plan's height."""
     at = local(frame.centre + frame.deviation * plan.peak)
     z = frame.offset + frame.shrink * plan.peak
     factor = 1.0 if weight is None else weight
@@ -504,7 +500,7 @@ def _by_peak(
 
 
 def _weighted(at: Local, weight: Float[Array, "..."] | None, less: Float[Array, "..."]):
-    """p^weight · exp(−less), and the slopes of weight · log p."""
+    """Compute p^weight · exp(−less) and the derivatives of weight · log p."""
     if weight is None:
         mass = jnp.exp(jnp.minimum(at.exponent - less, 60.0))
         return (mass if at.factor is None else mass * at.factor), at.first, at.second

@@ -1,10 +1,10 @@
 """Small matrices that compile to fused arithmetic: tuples of scalars with structural zeros.
 
-Two classes with the same operators, so that a formula such as ``A @ P @ A.T + Q`` is
-written once. `Unrolled` keeps each entry as a scalar of its own (`None` is a zero that
-costs nothing); XLA fuses a filter step made of such scalars into a few loops. Compile
-time grows with the number of entries, so beyond `MAX_UNROLLED` dimensions `Dense` holds
-one array instead. Vectors are matrices with one column.
+Two classes have the same operators, so that a formula such as ``A @ P @ A.T + Q`` is written once.
+`Unrolled` stores each entry as a separate scalar; `None` is a structural zero, which costs nothing.
+XLA fuses a filter step made of such scalars into a few loops. Compile time grows with the number of
+entries, so above `MAX_UNROLLED` dimensions `Dense` stores one array instead. Vectors are matrices
+with one column.
 """
 
 import abc
@@ -77,19 +77,19 @@ class AbstractMatrix(eqx.Module):
 
     @abc.abstractmethod
     def symmetric(self) -> "AbstractMatrix":
-        """An exactly symmetric copy of a matrix that is symmetric up to rounding."""
+        """Return an exactly symmetric copy of a matrix that is symmetric up to rounding."""
 
     @abc.abstractmethod
     def packed(self) -> "AbstractMatrix":
-        """A symmetric matrix with each entry held once; `symmetric` restores it."""
+        """Return a symmetric matrix with each entry stored once; `symmetric` restores it."""
 
     @abc.abstractmethod
     def filled(self, dtype: jnp.dtype) -> "AbstractMatrix":
-        """A copy with arrays for structural zeros, as the carry of a loop needs."""
+        """Return a copy with arrays in place of structural zeros, for the carry of a loop."""
 
     @abc.abstractmethod
     def to_array(self) -> Float[Array, "rows columns"]:
-        """One array of the entries."""
+        """Return the entries as one array."""
 
     def __sub__(self, other: "AbstractMatrix") -> "AbstractMatrix":
         """The difference."""
@@ -101,12 +101,12 @@ class AbstractMatrix(eqx.Module):
 
 
 class Unrolled(AbstractMatrix):
-    """A matrix whose entries are scalars of their own; `None` is a structural zero."""
+    """A matrix with each entry stored as a scalar; `None` is a structural zero."""
 
     rows: tuple[tuple[Entry, ...], ...]
 
     def __init__(self, rows: Sequence[Sequence[Entry]]):
-        """Hold `rows` of scalars.
+        """Store `rows` of scalars.
 
         Args:
             rows: nested sequences of scalars or `None`.
@@ -156,7 +156,7 @@ class Unrolled(AbstractMatrix):
 
 
 class Dense(AbstractMatrix):
-    """A matrix held as one array."""
+    """A matrix stored as one array."""
 
     array: Float[Array, "rows columns"]
 
@@ -191,19 +191,19 @@ class Dense(AbstractMatrix):
 
 
 def _product(first: AbstractMatrix, second: AbstractMatrix) -> Dense:
-    # Accelerators otherwise round float32 to half of its digits.
+    # By default, accelerators multiply float32 with reduced precision.
     return Dense(jnp.matmul(*arrays(first, second), precision=lax.Precision.HIGHEST))
 
 
 def arrays(first: AbstractMatrix, second: AbstractMatrix) -> tuple[Array, Array]:
-    """Both as arrays of one type; structural entries have none of their own."""
+    """Convert both to arrays of one type; structural entries have no type."""
     left, right = first.to_array(), second.to_array()
     dtype = jnp.result_type(left, right)
     return left.astype(dtype), right.astype(dtype)
 
 
 def unrolled(small: AbstractMatrix) -> Unrolled:
-    """A matrix of scalars of their own."""
+    """Convert to `Unrolled`."""
     if isinstance(small, Unrolled):
         return small
     array = small.to_array()
@@ -212,7 +212,7 @@ def unrolled(small: AbstractMatrix) -> Unrolled:
 
 
 def elementwise(function: Callable, first: Unrolled, second: Unrolled) -> Unrolled:
-    """A function of the entries in the same place of two matrices."""
+    """Apply a function to corresponding entries of two matrices."""
     return Unrolled(
         [
             [function(a, b) for a, b in zip(row_first, row_second, strict=True)]
@@ -222,22 +222,22 @@ def elementwise(function: Callable, first: Unrolled, second: Unrolled) -> Unroll
 
 
 def matrix(rows: Sequence[Sequence[Entry]]) -> Unrolled:
-    """A matrix of scalars; `None` for structural zeros."""
+    """Make a matrix of scalars; `None` for structural zeros."""
     return Unrolled(rows)
 
 
 def column(entries: Sequence[Entry]) -> Unrolled:
-    """A vector, as a matrix with one column."""
+    """Make a vector: a matrix with one column."""
     return Unrolled([[entry] for entry in entries])
 
 
 def identity(size: int) -> Unrolled:
-    """The identity matrix."""
+    """Make the identity matrix."""
     return Unrolled([[1.0 if i == j else None for j in range(size)] for i in range(size)])
 
 
 def diagonal(entries: Sequence[Entry]) -> AbstractMatrix:
-    """A diagonal matrix."""
+    """Make a diagonal matrix."""
     size = range(len(entries))
     if len(entries) > MAX_UNROLLED and not _is_structural(column(entries)):
         return Dense(jnp.diag(column(entries).to_array()[:, 0]))
@@ -245,7 +245,7 @@ def diagonal(entries: Sequence[Entry]) -> AbstractMatrix:
 
 
 def lower_toeplitz(entries: Sequence[Scalar]) -> AbstractMatrix:
-    """The lower triangular matrix with `entries` by their distance below the diagonal."""
+    """Make a lower triangular Toeplitz matrix; `entries` are ordered from the diagonal down."""
     count = len(entries)
     if count > MAX_UNROLLED:
         line = jnp.stack(entries)[::-1]
@@ -256,12 +256,12 @@ def lower_toeplitz(entries: Sequence[Scalar]) -> AbstractMatrix:
 
 
 def zeros(rows: int, columns: int) -> Unrolled:
-    """A matrix of structural zeros."""
+    """Make a matrix of structural zeros."""
     return Unrolled([[None] * columns for _ in range(rows)])
 
 
 def as_matrix(small: AbstractMatrix | Float[Array, "..."]) -> AbstractMatrix:
-    """A small matrix; an array of one dimension becomes a column."""
+    """Convert an array to a small matrix; a vector becomes a column."""
     if isinstance(small, AbstractMatrix):
         return small
     array = jnp.asarray(small)
@@ -271,7 +271,7 @@ def as_matrix(small: AbstractMatrix | Float[Array, "..."]) -> AbstractMatrix:
 def adapt(
     small: AbstractMatrix | Float[Array, "..."], state_dim: int, dtype: jnp.dtype
 ) -> AbstractMatrix:
-    """The representation for a state of `state_dim` dimensions."""
+    """Convert to the representation for a state of `state_dim` dimensions."""
     small = as_matrix(small)
     if state_dim > MAX_UNROLLED:
         return Dense(small.to_array().astype(dtype))
@@ -281,7 +281,7 @@ def adapt(
 
 
 def block_diagonal(first: AbstractMatrix, second: AbstractMatrix) -> AbstractMatrix:
-    """The two matrices along the diagonal, structural zeros elsewhere."""
+    """Make a block-diagonal matrix with structural zeros elsewhere."""
     (_, columns_first), (_, columns_second) = first.shape, second.shape
     if _prefers_dense(first, second, columns_first + columns_second):
         top, bottom = arrays(first, second)
@@ -294,14 +294,14 @@ def block_diagonal(first: AbstractMatrix, second: AbstractMatrix) -> AbstractMat
 
 
 def stack_columns(first: AbstractMatrix, second: AbstractMatrix) -> AbstractMatrix:
-    """Two columns, one above the other."""
+    """Stack two columns."""
     if _prefers_dense(first, second, first.shape[0] + second.shape[0]):
         return Dense(jnp.concatenate(arrays(first, second)))
     return Unrolled(unrolled(first).rows + unrolled(second).rows)
 
 
 def kronecker(first: AbstractMatrix, second: AbstractMatrix) -> AbstractMatrix:
-    """The Kronecker product."""
+    """Compute the Kronecker product."""
     if _prefers_dense(first, second, first.shape[0] * second.shape[0]):
         return Dense(jnp.kron(*arrays(first, second)))
     return Unrolled(
@@ -316,7 +316,7 @@ def kronecker(first: AbstractMatrix, second: AbstractMatrix) -> AbstractMatrix:
 def select(
     chosen: Bool[Array, ""], first: AbstractMatrix, second: AbstractMatrix
 ) -> AbstractMatrix:
-    """`first` where `chosen` holds, else `second`."""
+    """Return `first` where `chosen` is True, else `second`."""
     if isinstance(first, Dense) or isinstance(second, Dense):
         return Dense(jnp.where(chosen, first.to_array(), second.to_array()))
 
@@ -329,20 +329,20 @@ def select(
 
 
 def _prefers_dense(first: AbstractMatrix, second: AbstractMatrix, size: int) -> bool:
-    """Return whether the combination of two matrices should be one array."""
+    """Return whether the combination of two matrices should be dense."""
     if isinstance(first, Dense) or isinstance(second, Dense):
         return True
     return size > MAX_UNROLLED and not (_is_structural(first) and _is_structural(second))
 
 
 def _is_structural(small: AbstractMatrix) -> bool:
-    """Return whether there are only zeros and plain numbers, which have no array type yet."""
+    """Return whether all entries are structural zeros or Python numbers, without a dtype."""
     entries = [entry for row in unrolled(small).rows for entry in row]
     return all(entry is None or isinstance(entry, float) for entry in entries)
 
 
 def dot(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
-    """The inner product of two columns."""
+    """Compute the inner product of two columns."""
     if isinstance(left, Dense) or isinstance(right, Dense):
         return jnp.sum(left.to_array() * right.to_array())
     entry = unrolled(left.T @ right).rows[0][0]
@@ -350,7 +350,7 @@ def dot(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
 
 
 def frobenius(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
-    """The sum of the products of all entries."""
+    """Compute the sum of products of corresponding entries."""
     if isinstance(left, Dense) or isinstance(right, Dense):
         return jnp.sum(left.to_array() * right.to_array())
     pairs = zip(unrolled(left).rows, unrolled(right).rows, strict=True)
@@ -361,17 +361,14 @@ def frobenius(left: AbstractMatrix, right: AbstractMatrix) -> Scalar:
 
 
 def conditioned(covariance: AbstractMatrix, information: AbstractMatrix) -> AbstractMatrix:
-    """The covariance after observing `information` (a precision): (I + P J)⁻¹ P.
+    """Compute the covariance after an observation with precision J: (I + P J)⁻¹ P.
 
-    Computed as L (I + Lᵀ J L)⁻¹ Lᵀ with P = L Lᵀ, which stays positive semi-definite and
-    allows a singular P.
+    It is computed as L (I + Lᵀ J L)⁻¹ Lᵀ with P = L Lᵀ, which is positive semi-definite and works
+    for a singular P.
 
     Args:
         covariance: P, positive semi-definite.
         information: J, positive semi-definite.
-
-    Returns:
-        The conditioned covariance.
     """
     if isinstance(covariance, Dense):
         joint = identity(covariance.shape[0]) + covariance @ information
@@ -382,7 +379,7 @@ def conditioned(covariance: AbstractMatrix, information: AbstractMatrix) -> Abst
 
 
 def solve(left: AbstractMatrix, *right: AbstractMatrix) -> tuple[Dense, ...]:
-    """The solutions of linear systems with one left side, by elimination with pivoting."""
+    """Solve linear systems with a common matrix by elimination with pivoting."""
     columns = jnp.concatenate([each.to_array() for each in right], axis=1)
     solution = jnp.linalg.solve(left.to_array(), columns)
     ends = list(itertools.accumulate(each.shape[1] for each in right))
@@ -390,14 +387,14 @@ def solve(left: AbstractMatrix, *right: AbstractMatrix) -> tuple[Dense, ...]:
 
 
 def semidefinite_factor(small: AbstractMatrix) -> AbstractMatrix:
-    """L with L Lᵀ = `small`, which may be singular.
+    """Compute L with L Lᵀ = `small`, which may be singular.
 
     Args:
         small: a matrix that is positive semi-definite up to rounding.
 
     Returns:
-        A lower-triangular factor, with columns of zeros for pivots at rounding level. Its
-        gradients are finite.
+        A lower-triangular factor with finite gradients. Columns are zero if the pivot is at
+        rounding level.
     """
     if isinstance(small, Dense):
         return _dense_factor(small)
@@ -432,12 +429,12 @@ def _dense_factor(small: Dense) -> Dense:
 
 
 def _rounding(dtype: jnp.dtype, size: int) -> float:
-    """The fraction of a diagonal entry below which a pivot is rounding error."""
+    """Return the fraction of a diagonal entry below which a pivot is rounding error."""
     return size * float(jnp.finfo(dtype).eps)
 
 
 def _solve_definite(small: Unrolled, right: Unrolled) -> Unrolled:
-    """Solve by elimination without pivoting, which positive definite matrices allow."""
+    """Solve a positive definite system by elimination without pivoting."""
     size = small.shape[0]
     left: list[list[Any]] = [list(row) for row in small.rows]
     solution = [list(row) for row in right.rows]
@@ -458,19 +455,19 @@ def _solve_definite(small: Unrolled, right: Unrolled) -> Unrolled:
 
 
 def plus(a: Entry, b: Entry) -> Entry:
-    """The sum."""
+    """Add two entries."""
     if a is None or b is None:
         return b if a is None else a
     return a + b
 
 
 def minus(a: Entry, b: Entry) -> Entry:
-    """The difference."""
+    """Subtract two entries."""
     return a if b is None else (-b if a is None else a - b)
 
 
 def times(a: Entry, b: Entry) -> Entry:
-    """The product; of one and an entry, that entry."""
+    """Multiply two entries; a factor of one is skipped."""
     if a is None or b is None:
         return None
     if isinstance(a, float) and a == 1.0:
@@ -481,7 +478,7 @@ def times(a: Entry, b: Entry) -> Entry:
 
 
 def inner(left: Sequence[Entry], right: Sequence[Entry]) -> Entry:
-    """The inner product of two sequences."""
+    """Compute the inner product of two sequences of entries."""
     total = None
     for a, b in zip(left, right, strict=True):
         total = plus(total, times(a, b))
@@ -489,5 +486,5 @@ def inner(left: Sequence[Entry], right: Sequence[Entry]) -> Entry:
 
 
 def fill(entry: Entry, dtype: jnp.dtype) -> Scalar:
-    """The entry as an array."""
+    """Convert an entry to an array."""
     return jnp.asarray(0.0 if entry is None else entry, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Special functions: Bessel and incomplete gamma functions, distributions of counts."""
+"""Bessel and incomplete gamma functions, and the Skellam distribution."""
 
 import functools
 import itertools
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 LOG_2PI = 1.8378770664093453
-# The expansion is used at this much higher an order, where it has converged to full precision.
+# The expansion is used at an order higher by this, where it has full precision.
 DEBYE_SHIFT = 16
 DEBYE_TERMS = 9
 
@@ -32,7 +32,7 @@ CIRCLE_NODES = 24
 MOST_HALVINGS = 64
 
 FAR = 800.0
-"""A normalised gap beyond which exp(-x) is zero in every precision."""
+"""A normalised gap beyond which exp(-x) is zero in all floating-point types."""
 
 BESSEL_NODES = 128
 
@@ -40,17 +40,14 @@ _NEAR = Fraction(3, 5)
 
 
 def log_ive(order: Float[Array, "..."], z: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(I_order(z) e^−z), differentiable in z.
+    """Compute log(I_order(z) e^−z), differentiable in z.
 
-    Debye's uniform expansion at order + 16, then the recurrence downwards, which is the
+    Uses Debye's uniform expansion at order + 16, and then the recurrence downwards, which is the
     stable direction.
 
     Args:
-        order: real numbers not below zero.
-        z: arguments above zero.
-
-    Returns:
-        The logarithm of the exponentially scaled Bessel function.
+        order: real numbers ≥ 0.
+        z: positive arguments.
     """
     top = order + float(DEBYE_SHIFT)
     log_top = _debye(top, z)
@@ -64,7 +61,7 @@ def log_ive(order: Float[Array, "..."], z: Float[Array, "..."]) -> Float[Array, 
 
 
 def _debye(order: Float[Array, "..."], z: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(I_order(z) e^−z) for large orders, uniformly in z."""
+    """Compute log(I_order(z) e^−z) for large orders, uniformly in z."""
     root = jnp.hypot(order, z)
     t = order / root
     square = t * t
@@ -80,7 +77,7 @@ def _debye(order: Float[Array, "..."], z: Float[Array, "..."]) -> Float[Array, "
 
 
 def _debye_coefficients(terms: int) -> tuple[tuple[float, ...], ...]:
-    """Coefficients of u_k(t) / t^k in powers of t², k = 1 … terms.
+    """Compute the coefficients of u_k(t) / t^k in powers of t², for k = 1, …, terms.
 
     u_{k+1} = ½ t² (1 − t²) u_k' + ⅛ ∫₀ᵗ (1 − 5 s²) u_k(s) ds.
     """
@@ -104,14 +101,13 @@ _COEFFICIENTS = _debye_coefficients(DEBYE_TERMS)
 
 
 def scaled_bessels(x: Scalar, order: int) -> Float[Array, " orders"]:
-    """exp(−x) I_j(x) for j = 0, …, `order`: modified Bessel functions of the first kind.
+    """Compute exp(−x) I_j(x), scaled modified Bessel functions, for j = 0, …, `order`.
 
-    By the trapezoidal rule of (1/π) ∫₀^π exp(x (cos θ − 1)) cos(jθ) dθ, whose error is
-    the neighbouring coefficient exp(−x) I_{2 M − j}(x) with M nodes: nothing up to x of
-    several hundreds.
+    Uses the trapezoidal rule for (1/π) ∫₀^π exp(x (cos θ − 1)) cos(jθ) dθ. Its error with M nodes
+    is exp(−x) I_{2 M − j}(x), which is negligible for x up to several hundred.
 
     Args:
-        x: the argument, above zero.
+        x: the argument; positive.
         order: the largest order.
     """
     theta = np.linspace(0.0, np.pi, BESSEL_NODES + 1)
@@ -119,26 +115,26 @@ def scaled_bessels(x: Scalar, order: int) -> Float[Array, " orders"]:
     weights[[0, -1]] *= 0.5
     waves = weights * np.cos(np.arange(order + 1)[:, None] * theta)
     density = jnp.exp(x * jnp.asarray(np.cos(theta) - 1.0, dtype=x.dtype))
-    # Rounding may leave a coefficient that is truly tiny just below zero.
+    # Rounding may make tiny coefficients negative.
     return jnp.maximum(jnp.asarray(waves, dtype=x.dtype) @ density, 0.0)
 
 
 def skellam_cdf(
     count: Float[Array, "..."], up: Float[Array, "..."], down: Float[Array, "..."]
 ) -> Float[Array, "..."]:
-    """P(A − B ≤ count) for independent Poisson counts A and B with rates `up` and `down`.
+    """Compute P(A − B ≤ count) for independent Poisson counts A and B with rates `up` and `down`.
 
-    Cauchy's integral of the generating function over a circle |z| = eᵗ close to its saddle
-    point, by the trapezoidal rule, which converges exponentially fast; half a circle by
-    symmetry. A circle outside the unit circle gives the upper tail, one inside the lower.
+    Uses Cauchy's integral of the generating function over a circle |z| = eᵗ near its saddle point.
+    The trapezoidal rule converges exponentially, and by symmetry half of the circle suffices. A
+    circle outside the unit circle gives the upper tail, a circle inside gives the lower tail.
 
     Args:
-        count: whole numbers.
+        count: integers.
         up: rate of A.
         down: rate of B; zero gives the Poisson distribution.
 
     Returns:
-        Probabilities, to about ten digits in double precision.
+        Probabilities, accurate to about ten digits in float64.
     """
     tiny = 1e-30
     up, down = jnp.maximum(up, tiny), jnp.maximum(down, tiny)
@@ -149,7 +145,7 @@ def skellam_cdf(
         jnp.log(jnp.abs(level + root) / (2 * up)),
         jnp.log(2 * down / jnp.abs(root - level)),
     )
-    # The integrand has a pole on the unit circle: keep away from it by two of its widths.
+    # The integrand has a pole on the unit circle: keep two widths away from it.
     away = jnp.minimum(2 * lax.rsqrt(up + down), 1.0)
     upper = saddle > 0
     t = jnp.where(upper, jnp.maximum(saddle, away), jnp.minimum(saddle, -away))
@@ -178,15 +174,12 @@ def integer_quantile(
     low: Float[Array, "..."],
     high: Float[Array, "..."],
 ) -> Float[Array, "..."]:
-    """The smallest whole number in (low, high] for which a monotone condition holds.
+    """Find the smallest integer in (low, high] for which a monotone condition holds.
 
     Args:
-        reached: the condition, taken to hold at `high` and not at `low`.
-        low: whole numbers.
-        high: whole numbers above `low`.
-
-    Returns:
-        Whole numbers.
+        reached: the condition, assumed to hold at `high` and not at `low`.
+        low: integers.
+        high: integers above `low`.
     """
 
     def unfinished(state):
@@ -204,12 +197,11 @@ def integer_quantile(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def incomplete_gammas(x: Scalar, count: int) -> tuple[Scalar, ...]:
-    """The regularised lower incomplete gamma functions P(n, 2x) for n = 1, …, `count`.
+    """Compute regularised lower incomplete gamma functions P(n, 2x) for n = 1, …, `count`.
 
-    P(n, y) = 1 − exp(−y) Σ_{k<n} yᵏ/k! = exp(−y) Σ_{k≥n} yᵏ/k!. The last one comes from
-    the first form if y is large and from the second if y is small; the others follow by adding
-    the positive terms between them. Nothing cancels, and each has full relative accuracy from
-    y → 0, where it behaves as yⁿ/n!, to y → ∞.
+    P(n, y) = 1 − exp(−y) Σ_{k<n} yᵏ/k! = exp(−y) Σ_{k≥n} yᵏ/k!. For n = `count` it is computed from
+    the first form if y is large and from the second if y is small. The others follow by adding
+    positive terms. Nothing cancels, so all have full relative accuracy for all y ≥ 0.
 
     Args:
         x: half the argument, from zero to `FAR`, so that exp(−x) is shared with a
@@ -237,7 +229,7 @@ def _incomplete_gammas_jvp(count, primals, tangents):
 
 
 def _poisson_terms(x: Scalar, count: int) -> list[Scalar]:
-    """exp(−2x) (2x)ᵏ/k! for k < `count`."""
+    """Compute exp(−2x) (2x)ᵏ/k! for k < `count`."""
     decay = jnp.exp(-x)
     terms = [square_once(decay)]
     for k in range(1, count):
@@ -247,10 +239,10 @@ def _poisson_terms(x: Scalar, count: int) -> list[Scalar]:
 
 @functools.cache
 def _series_fraction(count: int, eps: float) -> tuple[list[float], list[float]]:
-    """Σ yᵐ (count − 1)!/(count + m)! as a quotient of polynomials in y: its Padé approximant.
+    """Compute the Padé approximant of Σ yᵐ (count − 1)!/(count + m)!.
 
-    Of the lowest degree whose relative error is below `eps` / 16 for all y where it is used;
-    the error grows with y.
+    It has the lowest degree with a relative error below `eps` / 16 for all y where it is used; the
+    error grows with y.
 
     Returns:
         Coefficients of numerator and denominator, the lowest first.
@@ -277,7 +269,7 @@ def _pade(count: int, degree: int) -> tuple[list[Fraction], list[Fraction]]:
 
 
 def _series(count: int, terms: int) -> list[Fraction]:
-    """The coefficients (count − 1)!/(count + m)!, the lowest first."""
+    """Compute the coefficients (count − 1)!/(count + m)!, lowest order first."""
     return [Fraction(math.factorial(count - 1), math.factorial(count + m)) for m in range(terms)]
 
 

@@ -1,1 +1,1 @@
-"""Chains of entries, and the filter, smoother and interpolation that run along them."""
+"""Chains of entries, with Kalman filter, smoother, interpolation and sampling."""

@@ -1,7 +1,7 @@
-"""Arrays shared out to the devices of a mesh: rows of chains, and observations.
+"""Sharding of chains and observations over the devices of a mesh.
 
-All axes of the mesh are used as one line of devices. Without a mesh nothing
-happens here. Apart from what this file says, XLA finds the communication by itself.
+All axes of the mesh are treated as one. Without a mesh these functions do nothing. XLA inserts
+all communication that is not explicit here.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ __all__ = ["all_entries", "gathered_positions", "on_every_device", "put", "share
 
 
 def put(array: np.ndarray | Array, mesh: Mesh, axis: int | None) -> Array:
-    """An array on all devices of a mesh: `axis` shared out, or a copy on each for `None`.
+    """Put an array on the devices of a mesh, sharded along `axis` or replicated for `None`.
 
-    Every process gives the same array and keeps what its own devices need.
+    Every process passes the same array, and keeps the shards of its own devices.
     """
     host = np.asarray(array)
     sharding = NamedSharding(mesh, _spec(mesh, axis))
@@ -28,25 +28,25 @@ def put(array: np.ndarray | Array, mesh: Mesh, axis: int | None) -> Array:
 
 
 def shared_out(array: Array, mesh: Mesh | None, axis: int = 0) -> Array:
-    """Have every device compute its share of an array."""
+    """Constrain an array to be sharded along an axis."""
     return _constrain(array, mesh, axis)
 
 
 def on_every_device(array: Array, mesh: Mesh | None) -> Array:
-    """Have every device hold the whole of an array."""
+    """Constrain an array to be replicated on all devices."""
     return _constrain(array, mesh, None)
 
 
 def all_entries(parts: Sequence[Array], mesh: Mesh | None) -> Array:
-    """The entries of all chains in one line, on every device.
+    """Gather the entries of all chains into one array on every device.
 
     Args:
-        parts: an array [C, R] for each chain, with R shared out.
+        parts: an array [C, R] for each chain, sharded along R.
         mesh: the devices.
 
     Returns:
-        The entries, device by device, chain by chain and step by step: in the order of
-        `gathered_positions`. On one device that is the order of the chains.
+        The entries ordered by device, chain and step, as in `gathered_positions`. On one device
+        this is the order of the chains.
     """
 
     def end_to_end(*parts: Array) -> Array:
@@ -65,7 +65,7 @@ def all_entries(parts: Sequence[Array], mesh: Mesh | None) -> Array:
 
 
 def gathered_positions(shapes: Sequence[tuple[int, int]], mesh: Mesh) -> Int[Array, " entries"]:
-    """Return the position of each entry in `all_entries`, for entries in the order of the chains.
+    """Return the positions in `all_entries` of entries in the order of the chains.
 
     Args:
         shapes: steps and rows of each chain.

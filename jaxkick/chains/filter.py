@@ -1,9 +1,9 @@
 """The Kalman filter over a chain.
 
-Rows of the chain are lanes (`vmap`), their steps a `lax.scan`. A row may begin inside a
-feature: then every row is first summarised as a function of its unknown incoming state,
-and the summaries are combined along the rows, so that the filter starts each row from
-the true state. Chains whose rows all begin with a feature skip both.
+The rows of a chain are processed in parallel by `vmap`, the steps of a row by `lax.scan`. If rows
+begin inside a feature, every row is first summarised as a function of its unknown incoming state.
+The summaries are combined along the rows, so that the filter starts each row from the true state.
+If all rows begin with a feature, this is skipped.
 """
 
 import functools
@@ -43,13 +43,14 @@ class Filtered(NamedTuple):
     """The results of the filter.
 
     Attributes:
-        mu: predicted mean of every entry's score.
-        phi: φ = P h of every entry's predicted state.
-        state: the state after every entry's site with P packed, if asked for.
-        reach: effect of the mean that comes into a row on the predicted mean of each of its
-            entries' scores; `None` unless the chain is linked.
-        across: effect of the mean that comes into a row on the mean that leaves it, likewise.
+        mu: predicted mean of the score at each entry.
+        phi: φ = P h of the predicted state at each entry.
+        state: the state after the site of each entry, with P packed; `None` unless requested.
         log_normaliser: the logarithm of the integral of prior times sites.
+        reach: the linear map from a row's incoming mean to the predicted means of its scores;
+            `None` unless the chain is linked.
+        across: the linear map from a row's incoming mean to its outgoing mean; `None` unless the
+            chain is linked.
     """
 
     mu: Float[Array, "C R"]
@@ -86,7 +87,7 @@ def filter_chain(
         keep_states: whether to return the state after every entry.
 
     Returns:
-        What the backward pass needs, and the log-normaliser.
+        The inputs of the backward pass, and the log normaliser.
     """
     times = step_times(chain)
     before = jax.tree.map(lambda x: jnp.roll(x[-1], 1), times)
@@ -106,7 +107,7 @@ def filter_chain(
 
 
 def step_times(chain: Chain) -> StepTime:
-    """The steps of a chain, as the smoother reads them."""
+    """Return the times of the steps of a chain."""
     return StepTime(chain.gap, chain.offset, chain.age, chain.first)
 
 
@@ -119,7 +120,7 @@ def _filter_row(
     times: StepTime,
     sites: Site,
 ) -> tuple[Scalar, AbstractMatrix | None, tuple]:
-    """Filter one row from its incoming state: log-normaliser, `across`, and each step's output."""
+    """Filter one row; return its log normaliser, `across`, and the output of each step."""
     h = model.h
 
     def step(carry, inputs):
@@ -148,7 +149,7 @@ def _filter_row(
 
 
 def _summarise_row(model: StepModel, before: StepTime, times: StepTime, sites: Site) -> _Summary:
-    """One row as a function of its incoming state."""
+    """Summarise one row as a function of its incoming state."""
 
     def step(carry, inputs):
         summary, previous = carry
@@ -166,13 +167,13 @@ def _summarise_row(model: StepModel, before: StepTime, times: StepTime, sites: S
 
 
 def _empty_row(model: StepModel) -> _Summary:
-    """A row without steps: its incoming state goes out."""
+    """Return the summary of a row without steps, which passes its incoming state on."""
     zero, nothing = model.origin(), model.no_information()
     return _Summary(model.identity(), zero.m, zero.P, nothing.r, nothing.N)
 
 
 def _observed(summary: _Summary, h: AbstractMatrix, site: Site) -> _Summary:
-    """A row with one more site, on hᵀ times its outgoing state."""
+    """Add a site on the score of the outgoing state to a summary."""
     Phi, b, P, eta, J = summary
     phi, a = P @ h, Phi.T @ h
     move = gain(site, dot(h, b), dot(h, phi))
@@ -188,22 +189,22 @@ def _observed(summary: _Summary, h: AbstractMatrix, site: Site) -> _Summary:
 
 
 def _follow(state: State, row: _Summary) -> State:
-    """The state after a row, from that before it."""
+    """Compute the state after a row from the state before it."""
     P = conditioned(state.P, row.J)
     m = state.m + P @ (row.eta - row.J @ state.m)
     return State(row.Phi @ m + row.b, (row.Phi @ P @ row.Phi.T + row.P).symmetric())
 
 
 def _join(first: _Summary, second: _Summary) -> _Summary:
-    """Two rows as one.
+    """Combine the summaries of two consecutive rows.
 
-    The information of the second on the state between them multiplies the first's part by
-    (I + P J)⁻¹, with P of the first and J of the second.
+    The second row's information about the state between them enters through (I + P J)⁻¹, with P
+    of the first row and J of the second.
     """
     size = first.P.shape[0]
     Phi, b, P, eta, J = (Dense(part.to_array()) for part in first)
     later = _Summary(*(Dense(part.to_array()) for part in second))
-    # One elimination for all: arrays, because unrolled it would take minutes to compile.
+    # One elimination on dense arrays for all: unrolled, it would take minutes to compile.
     between = solve(identity(size) + P @ later.J, Phi, b + P @ later.eta, P)
     whole = _Summary(
         Phi=later.Phi @ between[0],

@@ -1,4 +1,4 @@
-"""Scores between, before and after the entries of a feature, in constant time each."""
+"""Scores at any time, between, before or after the entries of a feature."""
 
 from typing import NamedTuple
 
@@ -15,13 +15,13 @@ __all__ = ["Queries", "interpolate"]
 
 
 class Queries(NamedTuple):
-    """Times of features of one chain.
+    """Times at which to evaluate scores of features of one chain.
 
     Attributes:
         left: flat position in the chain of the last entry at or before the time; -1 if none.
         right: flat position in the chain of the next entry; -1 if none.
-        left_gap: time since the left neighbour.
-        right_gap: time until the right neighbour.
+        left_gap: time since the left entry.
+        right_gap: time until the right entry.
         offset: time since the data's epoch.
         age: time since the feature's first entry.
     """
@@ -37,16 +37,16 @@ class Queries(NamedTuple):
 def interpolate(
     model: StepModel, chain: Chain, states: States, queries: Queries
 ) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
-    """Posterior mean and variance of the score at any times.
+    """Compute posterior means and variances of scores at any times, in constant time each.
 
     Args:
         model: the kernel of the chain's group.
         chain: the entries and their times.
-        states: what the smoother kept.
-        queries: the times, and the entries next to them.
+        states: the states from the smoother.
+        queries: the times and their neighbouring entries.
 
     Returns:
-        Means and variances; those of the prior where a feature has no entries.
+        Means and variances; those of the prior for features without entries.
     """
 
     def at(tree, positions):
@@ -67,7 +67,7 @@ def interpolate(
 
 
 def _take(leaf: Array, positions: Int[Array, " Q"], chain_ndim: int) -> Array:
-    """Values at flat positions of the chain; any value where the position is -1."""
+    """Take values at flat positions of the chain; arbitrary values for position -1."""
     flat = leaf.reshape(-1, *leaf.shape[chain_ndim:])
     return jnp.take(flat, jnp.maximum(positions, 0), axis=0, mode="clip")
 
@@ -75,7 +75,7 @@ def _take(leaf: Array, positions: Int[Array, " Q"], chain_ndim: int) -> Array:
 def _between(
     model: StepModel, past: State, left: StepTime, now: StepTime, right: StepTime, future: Adjoint
 ) -> tuple[Scalar, Scalar]:
-    """Mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
+    """Compute mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
     h = model.h
     A, back = model.transition(left, now), model.transition(now, right).T
     m = model.carry(A, past.m, now)
@@ -83,6 +83,6 @@ def _between(
     r = model.carry(back, future.r, right)
     N = model.carry(back, future.N.symmetric() @ back.T, right)
     phi = P @ h
-    # A variance of zero may come out just below it.
+    # Rounding may make a variance of zero slightly negative.
     variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)
     return dot(h, m) + dot(phi, r), variance

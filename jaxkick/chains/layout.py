@@ -1,10 +1,9 @@
-"""The chain: all entries of a group of features, end to end, cut into rows of equal length.
+"""The chain: all entries of a group of features, concatenated and cut into rows of equal length.
 
-A feature's first entry carries a flag instead of a row of its own, so features with one
-match and features with a million share one array without waste. Rows are the lanes that the
-smoother vectorises over. Where whole features fit into rows they are packed so that no
-feature is split (the smoother then needs no second level); otherwise the chain is cut end
-to end.
+A flag marks the first entry of each feature, so that features with one match and features with a
+million matches share one array with little padding. The smoother is vectorised over rows. If
+every feature fits into a row, whole features are packed into rows, and the smoother need not link
+rows. Otherwise the concatenated features are cut into rows.
 """
 
 from bisect import bisect_right
@@ -29,19 +28,19 @@ class Chain(eqx.Module):
     """The entries of one group of features in chain layout.
 
     Entry `e` of the chain is in row `e // C` at step `e % C`, which is the flat position
-    `(e % C) * R + e // C` of each array. Padding has `first` set, no gap, an offset within
-    the data and a source one past the end.
+    `(e % C) * R + e // C` of each array. Padding has `first` set, a gap of 0, an offset within
+    the data, and a source one past the end.
 
     Attributes:
         gap: time since the previous entry of the same feature; 0 where `first`.
         offset: time since the data's epoch.
         age: time since the first entry of the feature.
-        first: whether the entry opens a feature.
+        first: whether the entry is the first of its feature.
         source: flat index `n * P + p` of the entry's observation and slot; `N * P` in padding.
         feature: number of the entry's feature; 0 in padding.
         group: name of the group of features.
         linked: whether some row begins inside a feature.
-        mesh: the devices that the rows are shared out to; `None` for one device.
+        mesh: the devices over which rows are sharded; `None` for one device.
     """
 
     gap: Float[Array, "C R"]
@@ -72,7 +71,7 @@ class Layout(NamedTuple):
     linked: bool
 
     def positions(self, counts: np.ndarray) -> np.ndarray:
-        """The flat position of every entry, feature by feature.
+        """Return the flat position of every entry, ordered by feature.
 
         Args:
             counts: number of entries of each feature.
@@ -87,38 +86,38 @@ class Layout(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The shapes that suit a backend: longest rows, and numbers of rows."""
+    """Preferred shapes of a backend: the longest rows and the numbers of rows."""
 
     max_packed_steps: int
     min_packed_rows: int
     rows_per_step: int
 
 
-# A CPU core takes a step of a few lanes almost as fast as one of a few hundred, and without
-# linked rows the program compiles in half the time. A GPU wants thousands of lanes, and pays
-# more for every sequential step.
+# On a CPU a step over a few rows takes almost as long as a step over a few hundred, and programs
+# without linked rows compile in half the time. A GPU needs thousands of rows, and sequential steps
+# are expensive.
 _SHAPES = {"cpu": _Shape(2048, 1, 6), "gpu": _Shape(512, 4096, 32)}
 
 
 def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None = None) -> Layout:
     """Choose the length of the rows and the place of each feature in them.
 
-    1. The length: `row_length` where it is given; else the most entries that a feature has,
-       if that is short enough for the backend and leaves it enough rows (short features
-       share a row of at least 64 steps); else the length that balances steps and rows,
-       `sqrt(E / 6)` for E entries on a CPU and less than half of that on a GPU.
-    2. The places: if every feature fits into a row, whole features are packed into rows,
-       the longest that fits first. Padding is then at the ends of rows.
-    3. If a feature is longer than a row, or packing would take half as many rows more, the
-       features are put end to end, and rows begin inside them.
+    1. The length is `row_length` if it is given. Otherwise it is the largest number of entries of
+       a feature, if that is short enough for the backend and gives enough rows (short features
+       share rows of at least 64 steps). Otherwise it balances steps and rows: `sqrt(E / 6)` for
+       E entries on a CPU, and less than half of that on a GPU.
+    2. If every feature fits into a row, whole features are packed into rows, the longest first.
+       Padding is then at the ends of rows.
+    3. If a feature is longer than a row, or packing would need half as many rows again, features
+       are concatenated, and rows may begin inside them.
 
     More than one row is rounded up to an even number, for sharding over devices.
 
     Args:
-        counts: number of entries of each feature, decreasing and above zero.
+        counts: number of entries of each feature, positive and in decreasing order.
         backend: name of JAX's backend; any but `"cpu"` is treated as a GPU.
-        row_length: number of steps of a row, if the user wants to choose it; no more are
-            taken than the chain has entries.
+        row_length: number of steps of a row, at most the number of entries; chosen automatically
+            if `None`.
 
     Returns:
         The layout.
@@ -156,17 +155,17 @@ def build_chain(
     no_source: int,
     dtype: np.dtype,
 ) -> Chain:
-    """Arrange sorted entries into a chain; differences are taken in float64, then cast.
+    """Arrange sorted entries into a chain; time differences are computed in float64.
 
     Args:
         layout: the places of the features.
         positions: flat position of each entry, `layout.positions(counts)`.
         counts: number of entries of each feature.
-        times: time of each entry as float64, feature by feature and increasing within one.
+        times: time of each entry as float64, ordered by feature and then by time.
         source: flat index of each entry's observation and slot.
         features: number of each feature.
         group: name of the group.
-        epoch: the time that offsets count from.
+        epoch: the origin of time offsets.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
 
@@ -186,7 +185,7 @@ def build_chain(
     gap[begins] = 0.0
     return Chain(
         gap=arrange(gap, 0.0, dtype),
-        # An offset of the data itself: no kernel is evaluated before its origin.
+        # Use an offset within the data, so that no kernel is evaluated before its origin.
         offset=arrange(times - epoch, times.min() - epoch, dtype),
         age=arrange(times - np.repeat(times[begins], counts), 0.0, dtype),
         first=arrange(first, True, bool),
@@ -198,7 +197,7 @@ def build_chain(
 
 
 def flat_positions(places: np.ndarray, steps: int, rows: int) -> np.ndarray:
-    """The flat position in [C, R] arrays of places counted along the rows."""
+    """Convert places counted along the rows to flat positions in [C, R] arrays."""
     row, step = np.divmod(places, steps)
     step *= rows
     step += row
@@ -209,17 +208,16 @@ def _choose_steps(counts: np.ndarray, backend: str) -> int:
     shape = _SHAPES["cpu" if backend == "cpu" else "gpu"]
     longest, total = int(counts[0]), int(counts.sum())
     if longest <= shape.max_packed_steps and total >= longest * shape.min_packed_rows:
-        # A multiple, so that features of one length fill their rows.
+        # A multiple, so that features of equal length fill their rows.
         return longest * -(-_MIN_PACKED_STEPS // longest)
     return max(_MIN_CUT_STEPS, int(np.ceil(np.sqrt(total / shape.rows_per_step))))
 
 
 def _pack(counts: np.ndarray, steps: int) -> tuple[int, np.ndarray]:
-    """First-fit decreasing: fill row after row with the longest features that still fit.
+    """Pack features into rows by first-fit decreasing.
 
-    Features of one length are alike, so a filled row is repeated as often as the features
-    last: the loop runs over different rows, of which there are about as many as different
-    lengths, whatever the number of features.
+    Features of equal length are interchangeable, so each filling of a row is repeated as often as
+    possible. The loop runs over different fillings, about as many as there are different lengths.
     """
     lengths, left = (list(map(int, each)) for each in np.unique(counts, return_counts=True))
     waiting = dict(zip(lengths, left, strict=True))
@@ -244,7 +242,7 @@ def _pack(counts: np.ndarray, steps: int) -> tuple[int, np.ndarray]:
 
 
 def _fill_row(lengths: list[int], waiting: dict[int, int], room: int) -> list[tuple[int, int]]:
-    """Lengths and their numbers of copies for one row; `lengths` increases."""
+    """Return lengths and their numbers of copies that fill one row; `lengths` is increasing."""
     pattern = []
     position = len(lengths)
     while position := bisect_right(lengths, room, 0, position):

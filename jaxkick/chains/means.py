@@ -1,9 +1,9 @@
-"""Smoothed means alone: the smoother with gains that are already known.
+"""Smoothed means for given gains.
 
-With site precisions τ held fixed, the smoothed means are linear in the precision-means:
-M⁻¹b with M = K⁻¹ + diag(τ). Variances and gains do not change, so a pass carries one vector
-forward and one backward instead of matrices. The joint means of all competitors are found by
-conjugate gradients that apply this pass again and again (`jaxkick.inference.means`).
+For fixed site precisions τ, the smoothed means are a linear function of the precision-means b:
+M⁻¹b with M = K⁻¹ + diag(τ). Variances and gains do not change, so a pass propagates one vector
+forward and one backward instead of matrices. Conjugate gradients for the joint means of all
+competitors apply this pass repeatedly (`jaxkick.inference.means`).
 """
 
 import functools
@@ -35,8 +35,8 @@ def smooth_means(
     Args:
         model: the kernel of the chain's group.
         chain: the times of the entries.
-        precision: the site precisions τ that the gains were computed with.
-        gains: what `smooth_chain` returned for these precisions.
+        precision: the site precisions τ for which the gains were computed.
+        gains: the gains from `smooth_chain` for these precisions.
         precision_mean: the vector b.
 
     Returns:
@@ -73,7 +73,7 @@ def _forward(
     weight: Float[Array, " C"],
     pull: Float[Array, " C"],
 ) -> tuple[AbstractMatrix, Float[Array, " C"]]:
-    """Carry the mean along one row from zero: the mean that leaves it and predicted scores."""
+    """Propagate the mean along one row from zero; return the outgoing mean and predicted scores."""
 
     def step(carry, inputs):
         mean, previous = carry
@@ -94,7 +94,7 @@ def _backward(
     weight: Float[Array, " C"],
     g: Float[Array, " C"],
 ) -> tuple[AbstractMatrix, Float[Array, " C"]]:
-    """Carry the adjoint r back along one row from zero: the r that leaves it, and φᵀr."""
+    """Propagate the adjoint r back along one row from zero; return the outgoing r and φᵀr."""
 
     def step(carry, inputs):
         r, following = carry
@@ -111,7 +111,7 @@ def _backward(
 def _walk(
     model: StepModel, across: AbstractMatrix, leaving: AbstractMatrix, chain: Chain, reverse: bool
 ) -> AbstractMatrix:
-    """Return the vector that comes into every row, from x ↦ `across` x + `leaving` of each."""
+    """Compute the incoming vector of every row, given the maps x ↦ `across` x + `leaving`."""
     zero = model.origin().m
 
     def follow(x: AbstractMatrix, row: tuple) -> AbstractMatrix:

@@ -1,9 +1,9 @@
-"""The states that enter the rows of a chain from the rows before or after them.
+"""Incoming states of the rows of a chain.
 
-Each row is known as a function of what comes into it. Walking along the rows takes as many
-sequential steps as there are rows; walking in groups, side by side, about three times their
-square root: groups of rows are first made one function each, then walked along, then each
-is walked through.
+Each row is a function from its incoming to its outgoing state. Applying them one after the other
+takes as many sequential steps as there are rows. In groups it takes about three times the square
+root of that: combine the rows of each group into one function, apply the groups one after the
+other, then apply the rows of all groups in parallel.
 """
 
 import math
@@ -30,12 +30,12 @@ _MANY_ROWS = 8
 
 
 class Link(NamedTuple, Generic[State, Row]):
-    """The map from the state that enters a row to the state that leaves it.
+    """Operations on rows as functions from incoming to outgoing states.
 
     Attributes:
-        follow: from what comes into a row, and the row, to what leaves it.
-        join: from two rows, in the order of the walk, to one that does what both do.
-        nothing: the row whose map is the identity.
+        follow: apply a row to its incoming state.
+        join: combine two consecutive rows into one.
+        nothing: the row that is the identity function.
     """
 
     follow: Callable[[State, Row], State]
@@ -50,24 +50,23 @@ def incoming_states(
     chain: Chain,
     reverse: bool = False,
 ) -> State:
-    """Compute the state that enters every row.
+    """Compute the incoming state of every row.
 
-    Where rows are so many that walking along them would take longer than their steps, the
-    walk is in groups: always so in the layouts for a GPU, seldom on a CPU. Every device walks
-    along all of them: they are few numbers.
+    Rows are processed in groups if there are many more rows than steps in a row: always in layouts
+    for a GPU, rarely on a CPU. Without groups, every device processes all rows.
 
     Args:
-        link: how rows pass it on.
-        start: what comes into the first row of the walk.
+        link: the operations on rows.
+        start: the incoming state of the first row.
         rows: the rows, along the leading axis of every leaf.
-        chain: what the rows are of.
-        reverse: whether the walk begins with the last row.
+        chain: the chain of the rows.
+        reverse: whether to begin with the last row.
 
     Returns:
         The same as `start`, with a leading axis over rows.
     """
-    # Every scalar of a carry costs a program of its own at every step; for the few numbers of
-    # a row that would be most of the time. So they are one array.
+    # XLA runs a separate kernel for every scalar of a carry at every step, which would dominate
+    # the time. So they are packed into one array.
     mesh = chain.mesh
     first, unpack = ravel_pytree(start)
     _, unpack_row = ravel_pytree(jax.tree.map(lambda leaf: leaf[0], rows))
@@ -97,7 +96,7 @@ def incoming_states(
 def _grouped(
     rows: Float[Array, "R n"], nothing: Float[Array, " n"], mesh: Mesh | None
 ) -> Float[Array, "L G n"]:
-    """Rows in groups of equal length, each on one device."""
+    """Arrange rows in groups of equal length, each on one device."""
     devices = 1 if mesh is None else mesh.size
     count, numbers = rows.shape[0] // devices, rows.shape[1]
     length = math.ceil(math.sqrt(count))

@@ -1,9 +1,8 @@
 """Sample paths of a feature's score from the posterior, jointly over time.
 
-The posterior of a feature is a Markov process with Gaussian pseudo-observations. A backward
-pass carries the information (η, J) of all later sites about the state, which needs no inverse
-of a covariance. A forward pass then draws each state given the previous one and the
-information ahead.
+The posterior of a feature is a Markov process with Gaussian pseudo-observations. A backward pass
+computes the information (η, J) of all later sites about the state, without inverting a covariance.
+A forward pass then draws each state given the previous state and this information.
 """
 
 from typing import NamedTuple
@@ -24,7 +23,7 @@ __all__ = ["Timeline", "make_timeline", "sample_paths"]
 
 
 class Timeline(NamedTuple):
-    """The entries of a feature and the requested times, in the order of time.
+    """The entries of a feature and the requested times, in time order.
 
     Attributes:
         times: the time of each step.
@@ -50,7 +49,7 @@ def make_timeline(
         dtype: floating-point type of the time differences, which are computed in float64.
 
     Returns:
-        The timeline, padded to a power of two so that few programs compile.
+        The timeline, padded to a power of two to limit the number of compiled programs.
     """
     merged = np.concatenate([entry_times, times])
     order = np.argsort(merged, kind="stable")
@@ -81,7 +80,7 @@ def sample_paths(
     key: Key[Array, ""],
     count: int,
 ) -> Float[Array, "count T"]:
-    """Sample paths of one feature's score at all steps of a timeline, with prior mean zero.
+    """Draw sample paths of one feature's score at all steps of a timeline, with prior mean zero.
 
     Args:
         kernel: the kernel of the feature's group.
@@ -100,7 +99,7 @@ def sample_paths(
 
 
 class _Dynamics(NamedTuple):
-    """Transition and noise into a step; zero and the prior covariance into the first."""
+    """Transition and noise of each step; zero and the prior covariance for the first."""
 
     A: Float[Array, "*T K K"]
     Q: Float[Array, "*T K K"]
@@ -125,12 +124,12 @@ def _dynamics(step: StepModel, before: StepTime, now: StepTime) -> _Dynamics:
 
 
 def _information(dynamics: _Dynamics, sites: Site, h: Float[Array, " K"]) -> _Information:
-    """Carry the information backwards, from the last step to the first."""
+    """Propagate the information backwards, from the last step to the first."""
     identity = jnp.eye(len(h), dtype=h.dtype)
 
     def back(following: _Information, inputs) -> tuple[_Information, _Information]:
         (A_next, Q_next), site = inputs
-        # Given this state x, the next one is N(A x, Q): its information is seen through Q.
+        # Given this state x, the next state is N(A x, Q), so Q reduces its information about x.
         both = jnp.concatenate([following.J, following.eta[:, None]], axis=1)
         both = jnp.linalg.solve(identity + following.J @ Q_next, both)
         J_seen, eta_seen = both[:, :-1], both[:, -1]
@@ -154,7 +153,7 @@ def _draw_forwards(
     identity = jnp.eye(len(h), dtype=h.dtype)
 
     def given_previous(A: Array, Q: Array, eta: Array, J: Array) -> tuple[Array, Array, Array]:
-        """Compute gain, shift and a root of the covariance of a state given the previous one."""
+        """Compute gain, shift and a root of the covariance of a state given the previous state."""
         covariance = jnp.linalg.solve(identity + Q @ J, Q)
         covariance = 0.5 * (covariance + covariance.T)
         root = semidefinite_factor(Dense(covariance)).to_array()

@@ -1,12 +1,12 @@
-"""The smoother over a chain: every entry's score given all other entries, in linear time.
+"""The smoother over a chain: the score at each entry given all other entries, in linear time.
 
-The backward pass is the Rauch–Tung–Striebel smoother in its adjoint (modified
-Bryson–Frazier) form: no matrix inverse, and only μ and φ are kept from the filter. It
-returns cavities (marginals without the entry's own site), from which marginals follow
-without cancellation, not the other way round.
+The backward pass is the Rauch–Tung–Striebel smoother in its adjoint (modified Bryson–Frazier)
+form. It needs no matrix inverse, and only μ and φ from the filter. It returns cavities (marginals
+without the entry's own site). Marginals follow from cavities without cancellation, but not the
+other way round.
 
-Where rows begin inside a feature, each row is run as if nothing followed and then
-corrected by what the following rows say: an affine correction, exact.
+If rows begin inside a feature, each row is first processed as if nothing followed, and then
+corrected for the following rows. The correction is affine and exact.
 """
 
 import functools
@@ -37,14 +37,14 @@ __all__ = ["Smoothed", "States", "smooth_chain"]
 
 
 class Smoothed(NamedTuple):
-    """The cavity of every entry: its score given all sites but its own.
+    """The cavity of each entry: the distribution of its score given all sites but its own.
 
     Attributes:
-        mean: mean of every cavity.
-        variance: variance of every cavity.
+        mean: mean of each cavity.
+        variance: variance of each cavity.
         log_normaliser: the logarithm of the integral of prior times sites.
-        gains: what a pass over means alone needs (`chains.means`).
-        states: what interpolation needs, if asked for.
+        gains: the gains for later passes over means only (`chains.means`).
+        states: the states for interpolation; `None` unless requested.
     """
 
     mean: Float[Array, "C R"]
@@ -58,11 +58,11 @@ class Gains(NamedTuple):
     """The part of a smoothing pass that does not depend on means.
 
     Attributes:
-        phi: φ = P h of every entry's predicted state.
-        forward: effect of the mean that comes into a row on the predicted means of its scores.
-        backward: effect of the adjoint r that comes into a row on φᵀr of its entries.
-        across: effect of the mean that comes into a row on the mean that leaves it.
-        back_across: effect of the adjoint that comes into a row on the adjoint that leaves it.
+        phi: φ = P h of the predicted state at each entry.
+        forward: the linear map from a row's incoming mean to the predicted means of its scores.
+        backward: the linear map from a row's incoming adjoint r to φᵀr of its entries.
+        across: the linear map from a row's incoming mean to its outgoing mean.
+        back_across: the linear map from a row's incoming adjoint to its outgoing adjoint.
 
     All but `phi` are `None` unless rows begin inside features.
     """
@@ -78,8 +78,8 @@ class States(NamedTuple):
     """Filtered states and adjoints at every entry; symmetric matrices are packed.
 
     Attributes:
-        past: the state given the entry's own site and all earlier ones.
-        future: the adjoint of the predicted state: the entry's own site and all later ones.
+        past: the state given the entry's own site and all earlier sites.
+        future: the adjoint of the predicted state, from the entry's own site and all later sites.
     """
 
     past: State
@@ -87,9 +87,9 @@ class States(NamedTuple):
 
 
 class _Later(NamedTuple):
-    """The information of later steps on a score: p = φᵀ r and q = φᵀ N φ after its own site.
+    """The information of later steps about a score: p = φᵀ r and q = φᵀ N φ after its own site.
 
-    `reach` is how an adjoint that comes in at the end of the row adds to both.
+    `reach` maps the incoming adjoint of the row to its contribution to both.
     """
 
     p: Scalar
@@ -98,9 +98,9 @@ class _Later(NamedTuple):
 
 
 class _Outgoing(NamedTuple):
-    """The adjoint at a step, as a function of the adjoint (r, N) that comes into its row.
+    """The adjoint at a step as a function of the incoming adjoint (r, N) of its row.
 
-    It is Ψ r + c and Ψ N Ψᵀ + D; without Ψ nothing comes in.
+    It is Ψ r + c and Ψ N Ψᵀ + D, or c and D if Ψ is `None`.
     """
 
     Psi: AbstractMatrix | None
@@ -111,16 +111,16 @@ class _Outgoing(NamedTuple):
 def smooth_chain(
     model: StepModel, chain: Chain, sites: Site, keep_states: bool = False
 ) -> Smoothed:
-    """The cavity of the score at every entry of a chain.
+    """Compute the cavity of the score at each entry of a chain.
 
     Args:
         model: the kernel of the chain's group.
         chain: the entries and their times.
         sites: the pseudo-observation of every entry.
-        keep_states: whether to return what interpolation needs.
+        keep_states: whether to return the states for interpolation.
 
     Returns:
-        Means and variances of the cavities, and the log-normaliser.
+        Means and variances of the cavities, the log normaliser, and the gains.
     """
     filtered = filter_chain(model, chain, sites, keep_states)
     times = step_times(chain)
@@ -154,16 +154,16 @@ def smooth_chain(
 
 
 def _without_rounding(variance: Float[Array, "C R"]) -> Float[Array, "C R"]:
-    """Zero where rounding left a variance of zero just below it; far below, it stays."""
+    """Set variances that are negative only by rounding to zero; keep others."""
     rounding = float(jnp.finfo(variance.dtype).eps) ** 0.75 * jnp.max(variance)
     return jnp.where((variance < 0) & (variance > -rounding), 0.0, variance)
 
 
 def _over_entries(function: Callable) -> Callable:
-    """A function of a row's incoming adjoint and an entry's values, for all entries."""
+    """Vectorise a function of a row's incoming adjoint and an entry's values over entries."""
 
     def apply(incoming, *values):
-        # Steps outside, rows inside: the order of the arrays, or XLA would transpose them all.
+        # Steps outside, rows inside, as in memory: otherwise XLA transposes all arrays.
         axes = (None, *[0] * len(values))
         return jax.vmap(jax.vmap(function), in_axes=axes)(incoming, *values)
 
@@ -180,12 +180,11 @@ def _run_back(
     mu: Float[Array, " C"],
     phi: AbstractMatrix,
 ) -> tuple[_Later | tuple[Float[Array, " C"], Float[Array, " C"]], _Outgoing | None, _Outgoing]:
-    """The backward pass over one row as if nothing followed it.
+    """Run the backward pass over one row as if nothing followed it.
 
     Returns:
-        The cavities; if the chain is `linked`, what they are made of, and how an adjoint that
-        does follow reaches every step. The adjoints of all steps, if states are kept. That of
-        the first step.
+        The cavities, or their parts as functions of the incoming adjoint if the chain is
+        `linked`; the adjoints of all steps if states are kept; the adjoint of the first step.
     """
     h = model.h
 
@@ -215,13 +214,13 @@ def _run_back(
 
 
 def _join(later: _Outgoing, earlier: _Outgoing) -> _Outgoing:
-    """Two rows as one, the later of them first: the walk goes backwards."""
+    """Combine two consecutive rows, the later one first because the pass runs backwards."""
     Psi = earlier.Psi @ later.Psi  # pyright: ignore[reportOperatorIssue]
     return _Outgoing(Psi, *_add_incoming(Adjoint(later.c, later.D), earlier))
 
 
 def _resolve(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:
-    """The true adjoint of an entry's predicted state, packed."""
+    """Compute the adjoint of an entry's predicted state, packed, from the incoming adjoint."""
     adjoint = _add_incoming(incoming, outgoing._replace(D=outgoing.D.symmetric()))
     return Adjoint(adjoint.r, adjoint.N.packed())
 
@@ -241,7 +240,7 @@ def _cavity(
     mu: Scalar,
     phi: AbstractMatrix,
 ) -> tuple[Scalar, Scalar]:
-    """Mean (μ + p + ν s q) / k and variance (v − s q) / k of a cavity, k = 1 + τ s q."""
+    """Compute mean (μ + p + ν s q) / k and variance (v − s q) / k of a cavity, k = 1 + τ s q."""
     p, q = later.p, later.q
     if incoming is not None and later.reach is not None:
         p = p + dot(later.reach, incoming.r)

@@ -1,8 +1,8 @@
-"""One step of the filter and of the backward pass, for one feature, on small matrices.
+"""A single step of the filter and of the backward pass for one feature.
 
-The smoother runs these steps along the rows of a chain. Letters as in `jaxkick._typing`;
-a site is a Gaussian pseudo-observation of the score with natural parameters
-``precision_mean`` (ν) and ``precision`` (τ).
+The smoother runs these steps along the rows of a chain. `jaxkick._typing` explains the letters. A
+site is a Gaussian pseudo-observation of the score with natural parameters ``precision_mean`` (ν)
+and ``precision`` (τ).
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class StepTime(NamedTuple):
-    """The time of a step."""
+    """Time since the previous entry, since the epoch and since the first entry of the feature."""
 
     gap: Scalar
     offset: Scalar
@@ -70,7 +70,7 @@ class Gain(NamedTuple):
 
 
 def gain(site: Site, mu: Float[Array, "*entries"], v: Float[Array, "*entries"]) -> Gain:
-    """The gain of a site on a score with predicted mean `mu` and variance `v`."""
+    """Compute the gain of a site on a score with predicted mean `mu` and variance `v`."""
     s = 1.0 / (1.0 + site.precision * v)
     return Gain(s, (site.precision_mean - site.precision * mu) * s)
 
@@ -81,19 +81,19 @@ def log_normaliser(
     v: Float[Array, "*entries"],
     s: Float[Array, "*entries"],
 ) -> Float[Array, "*entries"]:
-    """Logarithm of the integral of N(f; mu, v) exp(ν f − τ f² / 2).
+    """Compute the logarithm of the integral of N(f; mu, v) exp(ν f − τ f² / 2).
 
-    Where a negative τ makes the integral infinite, its analytic continuation: a later site
-    that is positive enough makes up for it, and the sum of both is right.
+    If a negative τ makes the integral infinite, the result is its analytic continuation. A later
+    site with a large enough τ compensates for it, and the sum over the chain is correct.
     """
     nu, tau = site
-    # Not `log1p`, which takes several times as long: the sum over a chain counts, not small terms.
+    # `log1p` takes several times as long, and small terms do not matter in the sum over a chain.
     log_abs = log(jnp.abs(1.0 + tau * v))
     return 0.5 * ((nu * nu * v + 2.0 * nu * mu - tau * mu * mu) * s - log_abs)
 
 
 class StepModel(eqx.Module):
-    """A kernel read at the steps of a chain, in the representation that suits its size."""
+    """The matrices of a kernel at the steps of a chain."""
 
     kernel: AbstractKernel
     epoch: Epoch
@@ -114,42 +114,42 @@ class StepModel(eqx.Module):
         return self._adapt(self.kernel.measurement())
 
     def origin(self) -> State:
-        """A state of zeros, as a loop's first carry."""
+        """A zero state, as the initial carry of a loop."""
         return State(self._zeros(1), self._zeros(self.state_dim))
 
     def no_information(self) -> Adjoint:
-        """The adjoint where no observation follows."""
+        """The adjoint if no observation follows."""
         return Adjoint(self._zeros(1), self._zeros(self.state_dim))
 
     def identity(self) -> AbstractMatrix:
-        """The identity, as a loop's first carry."""
+        """The identity matrix, as the initial carry of a loop."""
         return self._adapt(identity(self.state_dim)).filled(self.dtype)
 
     def prior_cov(self, moment: StepTime) -> AbstractMatrix:
-        """The covariance of the state before any observation."""
+        """The prior covariance of the state at a step."""
         return self.prior_cov_at(moment.offset, moment.age)
 
     def prior_cov_at(self, offset: Scalar, age: Scalar) -> AbstractMatrix:
-        """The covariance of the state before any observation, at a time."""
+        """The prior covariance of the state at a time."""
         return self._read(self.kernel.state_cov, Instant(offset, age, self.epoch))
 
     def transition(self, start: StepTime, end: StepTime) -> AbstractMatrix:
-        """A between two steps of one feature."""
+        """The transition A between two steps of one feature."""
         return self._read(self.kernel.transition, self._interval(start, end))
 
     def noise_cov(self, start: StepTime, end: StepTime) -> AbstractMatrix:
-        """Q between two steps of one feature."""
+        """The noise covariance Q between two steps of one feature."""
         return self._read(self.kernel.noise_cov, self._interval(start, end))
 
     def carry(self, A: AbstractMatrix, state: AbstractMatrix, end: StepTime) -> AbstractMatrix:
-        """A times `state`, or zero where `end` opens a feature."""
+        """Compute A times `state`, or zero if `end` is the first entry of a feature."""
         moved = A @ state
         return select(end.first, self._zeros(moved.shape[1]), moved)
 
     def predict_cov(
         self, A: AbstractMatrix, P: AbstractMatrix, start: StepTime, end: StepTime
     ) -> AbstractMatrix:
-        """A P Aᵀ + Q, or the prior covariance where `end` opens a feature."""
+        """Compute A P Aᵀ + Q, or the prior covariance if `end` is the first entry of a feature."""
         moved = (A @ P @ A.T + self.noise_cov(start, end)).symmetric()
         return select(end.first, self.prior_cov(end), moved).filled(self.dtype)
 
@@ -159,7 +159,7 @@ class StepModel(eqx.Module):
     def _read(
         self, function: Callable[..., AbstractMatrix], when: Instant | Interval
     ) -> AbstractMatrix:
-        """A matrix of the kernel, with all digits on accelerators, too."""
+        """Evaluate a matrix of the kernel, in full precision on accelerators too."""
         with jax.default_matmul_precision("highest"):
             return self._adapt(function(when))
 
@@ -174,7 +174,7 @@ class StepModel(eqx.Module):
 
 
 def update(state: State, phi: AbstractMatrix, site: Site, move: Gain) -> State:
-    """The state after a site: m + φ g and P − τ s φ φᵀ."""
+    """Compute the state after a site: m + φ g and P − τ s φ φᵀ."""
     shrink = (phi @ phi.T) * (site.precision * move.s)
     return State(state.m + phi * move.g, (state.P - shrink).symmetric())
 
@@ -182,7 +182,7 @@ def update(state: State, phi: AbstractMatrix, site: Site, move: Gain) -> State:
 def absorb(
     adjoint: Adjoint, h: AbstractMatrix, phi: AbstractMatrix, site: Site, move: Gain
 ) -> Adjoint:
-    """The adjoint of a predicted state, from that of the state after its site."""
+    """Compute the adjoint of a predicted state from the adjoint of the state after its site."""
     weight = site.precision * move.s
     r = adjoint.r + h * (move.g - weight * dot(phi, adjoint.r))
     closed = closed_loop(adjoint.N, h, phi, weight)
@@ -193,5 +193,5 @@ def absorb(
 def closed_loop(
     small: AbstractMatrix, h: AbstractMatrix, phi: AbstractMatrix, weight: Scalar
 ) -> AbstractMatrix:
-    """(I − w h φᵀ) times a matrix."""
+    """Compute (I − w h φᵀ) times a matrix."""
     return small - h @ (phi.T @ small) * weight

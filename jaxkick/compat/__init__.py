@@ -1,1 +1,1 @@
-"""Interfaces of other packages on top of jaxkick."""
+"""Interfaces of other packages, implemented by jaxkick."""

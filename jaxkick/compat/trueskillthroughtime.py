@@ -1,8 +1,8 @@
 """Convert models and histories of TrueSkillThroughTime to jaxkick, and back.
 
-A player's skill starts as N(mu, sigma²) and gains a variance of gamma² per unit of time: a
-`Wiener` kernel with its origin at the player's first game. Each player performs with noise of
-variance beta² around the skill. A game of k players therefore has a probit likelihood with noise
+A player's skill starts as N(mu, sigma²) and gains a variance of gamma² per unit of time. This is a
+`Wiener` kernel with its origin at the player's first game. The performance of each player is the
+skill plus noise of variance beta². A game of k players therefore has a probit likelihood with noise
 of variance k beta². `p_draw` is the probability of a tie between equals, which corresponds to a
 margin of Φ⁻¹((1 + p_draw) / 2) standard deviations of that noise.
 """
@@ -29,7 +29,7 @@ def from_parameters(
 ) -> jk.Model:
     """Build the model of one-on-one games, with scores in units of √2 beta.
 
-    The model is for data such as that of `Dataset.from_pairs`.
+    Use it for data from `Dataset.from_pairs`, for instance.
 
     Args:
         mu: prior mean of skills.
@@ -54,7 +54,7 @@ def to_parameters(model: jk.Model, beta: float = 1.0) -> dict[str, float]:
         `mu`, `sigma`, `beta`, `gamma` and `p_draw`.
 
     Raises:
-        DataError: if TrueSkillThroughTime has no such model.
+        DataError: if TrueSkillThroughTime has no equivalent model.
     """
     unit = math.sqrt(2.0) * beta
     sigma, gamma = _deviations(model.kernel)
@@ -74,8 +74,8 @@ def from_history(history: Any) -> tuple[jk.Model, jk.Dataset]:
     Posterior means and variances equal those of `history.learning_curves()` at convergence.
 
     Args:
-        history: a `trueskillthroughtime.History` with `times`, whose games have two teams.
-            Players may have their own priors, beta and gamma.
+        history: a `trueskillthroughtime.History` with `times` and two teams in each game. Players
+            may have their own priors, beta and gamma.
 
     Raises:
         DataError: if a game has more than two teams, if the history has no times, or if weights
@@ -117,7 +117,7 @@ def to_history(model: jk.Model, data: jk.Dataset) -> dict[str, Any]:
         skills are the scores, in the same units.
 
     Raises:
-        DataError: if TrueSkillThroughTime has no such model or games.
+        DataError: if TrueSkillThroughTime has no equivalent model or games.
     """
     deviations = {_deviations(model.kernel_of(chain.group)) for chain in data.chains}
     means: set[float] = set()

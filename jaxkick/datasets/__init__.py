@@ -1,4 +1,4 @@
-"""Public data sets: one that comes with the package, others from their sources or a folder."""
+"""Public data sets: Bundesliga results in the package, others from a folder or by download."""
 
 from jaxkick.datasets.loaders import (
     FOLDER_VARIABLE,

@@ -1,7 +1,7 @@
 """Loaders of public data, as columns for `Dataset.from_frame`.
 
-Files come from a folder, or are downloaded once into a cache. The sources publish no checksums, so
-the checksum of the first download is kept beside the file and checked whenever the file is read.
+Files are read from a folder, or downloaded once into a cache. The sources publish no checksums, so
+the checksum of the first download is stored next to the file and verified on every later use.
 """
 
 import csv
@@ -23,13 +23,13 @@ __all__ = [
 ]  # fmt: skip
 
 FOLDER_VARIABLE = "JAXKICK_DATA"
-"""The environment variable that names a folder with the files."""
+"""The environment variable with the path of a folder that contains the files."""
 
 _ATP_LEVELS = {"tour": "", "qual_chall": "qual_chall_", "futures": "futures_"}
 
 
 class Source(NamedTuple):
-    """The content, terms of use, authors and folder of a public data set."""
+    """Title, licence, citation and base URL of a public data set."""
 
     title: str
     licence: str
@@ -67,7 +67,7 @@ SOURCES = {
         "adb65d359e6a2ad1296cc7adfd51d852e9fb8443/datasets/starcraft/",
     ),
 }
-"""The sources by the name of their loader."""
+"""The sources by name, as in `load_nba` for `"nba"`."""
 
 
 def load_bundesliga() -> dict[str, np.ndarray]:
@@ -75,7 +75,7 @@ def load_bundesliga() -> dict[str, np.ndarray]:
 
     The results are those of the data set `Bundesliga` in the R package vcd, collected by
     D. Dekic, T. Hothorn and A. Zeileis from the web site of the German Football Association. Two
-    matches of December 1998 without a date have the last date of their round.
+    matches of December 1998 have no date in the source; they get the last date of their round.
 
     Returns:
         Columns `date`, `home`, `away`, `home_goals`, `away_goals` and `result` (+1 home win,
@@ -94,8 +94,9 @@ def load_nba(folder: str | os.PathLike | None = None) -> dict[str, np.ndarray]:
         folder: a folder with `nba_elo.csv`; the default is `$JAXKICK_DATA`, or a download.
 
     Returns:
-        Columns `date`, `season`, `neutral`, `team1` (at home unless neutral), `team2`,
-        `score1`, `score2`, `playoff` and `elo_prob1`, oldest first, without future games.
+        Columns `date`, `season`, `neutral`, `team1` (at home unless neutral), `team2`, `score1`,
+        `score2` (points), `playoff` and `elo_prob1` (FiveThirtyEight's probability that `team1`
+        wins), oldest first, without future games.
     """
     rows = _rows(_read_text("nba", "nba_elo.csv", folder))
     rows = [row for row in rows if row["score1"] and row["score2"]]
@@ -115,7 +116,7 @@ def load_football(folder: str | os.PathLike | None = None) -> dict[str, np.ndarr
 
     Returns:
         Columns `date`, `home_team`, `away_team`, `home_score`, `away_score`, `tournament` and
-        `neutral`, oldest first, without matches that have no score.
+        `neutral`, oldest first, without matches that have no result.
     """
     rows = _rows(_read_text("football", "results.csv", folder))
     rows = [row for row in rows if row["home_score"].isdigit() and row["away_score"].isdigit()]
@@ -131,13 +132,13 @@ def load_atp(
     years: Iterable[int] = range(1991, 2018),
     levels: Iterable[str] = ("tour", "qual_chall", "futures"),
 ) -> dict[str, np.ndarray]:
-    """Load men's tennis matches; see `SOURCES["atp"]`, whose licence forbids commercial use.
+    """Load men's tennis matches; see `SOURCES["atp"]`. The licence forbids commercial use.
 
     Args:
         folder: a folder with files such as `atp_matches_2017.csv`; the default is
             `$JAXKICK_DATA`, or a download.
-        years: the years.
-        levels: some of `"tour"`, `"qual_chall"` and `"futures"`.
+        years: the years; default: 1991 to 2017.
+        levels: `"tour"`, `"qual_chall"` or `"futures"`, or several; default: all.
 
     Returns:
         Columns `date` (the first day of the tournament), `winner_id`, `loser_id`, `winner`,
@@ -205,7 +206,7 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 
 def _columns(rows: list[dict[str, str]], **convert: Callable) -> dict[str, np.ndarray]:
-    """Columns by name, each with the function that converts its texts."""
+    """Convert rows to columns; each column has a function that parses its cells."""
     return {name: np.array([read(row[name]) for row in rows]) for name, read in convert.items()}
 
 

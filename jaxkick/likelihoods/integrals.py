@@ -1,4 +1,4 @@
-"""Integrals of a likelihood without closed forms, over the score and over outcomes."""
+"""Numerical integrals of a likelihood over scores and over outcomes."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -27,9 +27,9 @@ __all__ = [
 
 Tree = TypeVar("Tree")
 
-# Points of a grid over outcomes; whole numbers beyond so many count as impossible.
+# Points of a grid over outcomes; integers beyond the grid get probability zero.
 _POINTS = 512
-# A density this far below its maximum, in logarithms, is negligible.
+# A log density this far below its maximum is negligible.
 _NEGLIGIBLE = 36.0
 _HALVINGS = 40
 
@@ -41,7 +41,7 @@ def log_partition_by_quadrature(
     variance: ArrayLike,
     weight: ArrayLike | None = None,
 ) -> Derivatives:
-    """As `AbstractLikelihood.log_partition`, for a likelihood without a closed form."""
+    """Compute `AbstractLikelihood.log_partition` by quadrature."""
     mean, variance, outcome = align(mean, variance, outcome)
     if weight is not None:
         mean, variance, outcome, weight = align(mean, variance, outcome, weight)
@@ -61,7 +61,7 @@ def log_partition_by_quadrature(
 def expectation_by_quadrature(
     likelihood: "AbstractLikelihood", outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike
 ) -> Derivatives:
-    """As `AbstractLikelihood.expectation`, for a likelihood without a closed form."""
+    """Compute `AbstractLikelihood.expectation` by quadrature."""
     mean, variance, outcome = align(mean, variance, outcome)
     likelihood, fixed, fixed_outcome = _prepared(likelihood, outcome)
     value, first, second = gaussian_expectation(
@@ -75,7 +75,7 @@ def expectation_by_quadrature(
 
 
 def align(mean: ArrayLike, *others: ArrayLike) -> tuple[Values, ...]:
-    """Give all arguments one shape, and the floating-point type of the mean."""
+    """Broadcast all arguments and convert them to the floating-point type of the mean."""
     mean = jnp.asarray(mean)
     if not jnp.issubdtype(mean.dtype, jnp.floating):
         mean = mean.astype(jnp.result_type(float))
@@ -84,18 +84,19 @@ def align(mean: ArrayLike, *others: ArrayLike) -> tuple[Values, ...]:
 
 
 class OutcomeGrid(NamedTuple):
-    """The distribution of the outcome for every score, on a grid of outcomes.
+    """The distribution of the outcome for each score, on a grid of outcomes.
 
-    Discrete outcomes have probabilities. A continuous outcome y(u) = centre + scale sinh u has
-    a density in u at equal steps, integrated to fourth order (corrected trapezoidal rule): its
-    mean, quantiles and probabilities are right to about 1e-6 if the density is smooth.
+    For discrete outcomes the grid has probabilities. For a continuous outcome
+    y(u) = centre + scale sinh u it has the density in u at equal steps, which is integrated to
+    fourth order (corrected trapezoidal rule). Mean, quantiles and probabilities are accurate to
+    about 1e-6 if the density is smooth.
 
     Attributes:
-        outcomes: the points, increasing along the last axis.
-        mass: probability of each point, or the density in u times the step.
-        below: the probability up to and including each point.
-        centre: outcome at u = 0; `None` if outcomes are discrete.
-        scale: unit of the grid around the centre; `None` if outcomes are discrete.
+        outcomes: the grid points, increasing along the last axis.
+        mass: the probability of each point, or the density in u times the step.
+        below: the cumulative probability at each point.
+        centre: the outcome at u = 0; `None` if outcomes are discrete.
+        scale: the scale of the grid around the centre; `None` if outcomes are discrete.
     """
 
     outcomes: Float[Array, "... G"]
@@ -111,7 +112,7 @@ class OutcomeGrid(NamedTuple):
         return self._expectation((self.outcomes - self.mean()[..., None]) ** 2)
 
     def cdf(self, outcome: float) -> Values:
-        """The probability of outcomes up to `outcome`."""
+        """Compute the probability of outcomes up to `outcome`."""
         if self.centre is None or self.scale is None:
             return jnp.sum(jnp.where(self.outcomes <= outcome, self.mass, 0.0), axis=-1)
         place = jnp.arcsinh((outcome - self.centre) / self.scale)
@@ -122,7 +123,7 @@ class OutcomeGrid(NamedTuple):
         return self._within(cell.astype(jnp.int32), share - cell)
 
     def quantile(self, probability: Values) -> Values:
-        """The smallest outcome whose `cdf` reaches a probability."""
+        """Return the smallest outcome with a `cdf` of at least `probability`."""
         reached = jnp.sum(self.below < probability[..., None], axis=-1)
         last = self.mass.shape[-1] - 1
         if self.centre is None:
@@ -151,7 +152,7 @@ class OutcomeGrid(NamedTuple):
         return jnp.arcsinh((self.outcomes - centre[..., None]) / scale[..., None])
 
     def _within(self, cell: Array, share: Values) -> Values:
-        """The cdf inside a cell: the cubic with its values and slopes at both ends."""
+        """Interpolate the cdf inside a cell by a cubic, from values and slopes at both ends."""
         low, high = self._at(self.below, cell), self._at(self.below, cell + 1)
         rise, slope = self._at(self.mass, cell), self._at(self.mass, cell + 1)
         mean, rest = high - low, 1 - share
@@ -170,13 +171,13 @@ def outcome_grid(
     variance: Values | None,
     lowest: float | None,
 ) -> OutcomeGrid:
-    """Find the outcomes that have a probability, and their distribution.
+    """Find the outcomes with non-negligible probability, and their distribution.
 
     Args:
         likelihood: any likelihood.
-        mean: means of scores.
-        variance: variances of scores; `None` if scores are known.
-        lowest: the lowest outcome, if there is one.
+        mean: means of the scores.
+        variance: variances of the scores; `None` if the scores are known.
+        lowest: the lowest possible outcome, or `None`.
     """
     likelihood = resolve(likelihood, mean.dtype)
     if likelihood.levels:
@@ -193,7 +194,7 @@ def outcome_grid(
 
     limit = -jnp.inf if lowest is None else lowest
     whole = likelihood.is_discrete
-    # The most probable of outcomes around zero and around the score, near and far.
+    # Start from the most probable of many outcomes around zero and around the score.
     far = jnp.asarray(np.sinh(np.linspace(-14.0, 14.0, 225)), mean.dtype)
     tried = jnp.stack([jnp.broadcast_to(far, (*mean.shape, 225)), mean[..., None] + far], axis=-1)
     tried = tried.reshape(*mean.shape, -1)
@@ -201,7 +202,7 @@ def outcome_grid(
     heights = likelihood.log_prob(tried, jnp.broadcast_to(mean[..., None], tried.shape))
     best = jnp.argmax(jnp.where(jnp.isnan(heights), -jnp.inf, heights), axis=-1)
     centre = OutcomeGrid._at(tried, best)
-    # How far the density extends to either side, in powers of two.
+    # Find the extent of the density on each side, in powers of two.
     steps = jnp.asarray(2.0 ** np.arange(0 if whole else -20, 31), mean.dtype)
     around = log_density(centre[..., None] + jnp.concatenate([-steps, 0 * steps[:1], steps]))
     height = around[..., len(steps)]
@@ -235,7 +236,7 @@ def outcome_grid(
 
 
 def _cells(values: Float[Array, "... G"]) -> Float[Array, "... cells"]:
-    """The integral between neighbouring points, a unit apart, to fourth order."""
+    """Integrate between neighbouring points at unit distance, to fourth order."""
     slopes = jnp.asarray(jnp.gradient(values, axis=-1))
     return 0.5 * (values[..., :-1] + values[..., 1:]) + (slopes[..., :-1] - slopes[..., 1:]) / 12.0
 
@@ -243,7 +244,7 @@ def _cells(values: Float[Array, "... G"]) -> Float[Array, "... cells"]:
 def _prepared(
     likelihood: "AbstractLikelihood", outcome: Values
 ) -> tuple["AbstractLikelihood", "AbstractLikelihood", Values]:
-    """The likelihood in the type of the outcome; it and the outcome without derivatives."""
+    """Return the likelihood in the type of the outcome, and both without derivatives."""
     ready = _map_floats(lambda leaf: leaf.astype(outcome.dtype), resolve(likelihood))
     return ready, _map_floats(lax.stop_gradient, ready), lax.stop_gradient(outcome)
 

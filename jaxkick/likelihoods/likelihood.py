@@ -1,15 +1,15 @@
-"""The interface of a likelihood: log p(outcome | score) and everything derived from it.
+"""The interface of a likelihood: log p(outcome | score) and quantities derived from it.
 
-A likelihood of your own needs only `log_prob`::
+To define your own likelihood, subclass `AbstractLikelihood` and implement `log_prob`::
 
     class StudentT(AbstractLikelihood):
         def log_prob(self, outcome, score):
             return -2.5 * jnp.log1p((outcome - score) ** 2 / 4.0)
 
-Moments for inference come from automatic differentiation and quadrature over the score, and
-predictions from quadrature over outcomes. Override a method where you know a closed form, and
-`domain`, `check` or `levels` where outcomes are not arbitrary real numbers. Methods work
-elementwise on arrays that broadcast, in the floating-point type of the mean.
+Derivatives come from automatic differentiation, and integrals over scores and outcomes from
+quadrature. Override a method if you know a closed form, and `domain`, `check` or `levels` if
+outcomes are not arbitrary real numbers. Methods work elementwise on arrays that broadcast, in
+the floating-point type of the mean.
 """
 
 import abc
@@ -37,10 +37,10 @@ from jaxkick.likelihoods.integrals import (
 __all__ = ["AbstractLikelihood", "Derivatives", "Distribution", "Weight"]
 
 Weight: TypeAlias = ArrayLike | None
-"""Power of a likelihood; one if `None`."""
+"""Weight (power) of a likelihood; one if `None`."""
 
-# `distribution` leaves out this much probability on either side, and shows so many points of a
-# continuous outcome.
+# `distribution` omits this much probability in each tail, and evaluates the density of a
+# continuous outcome at this many points.
 _TAIL = 1e-6
 _POINTS = 201
 
@@ -49,9 +49,9 @@ class Distribution(NamedTuple):
     """The distribution of numeric outcomes.
 
     Attributes:
-        outcomes: outcomes in increasing order, the same for all predictions.
-        probabilities: their probabilities along the last axis; densities if outcomes are
-            continuous.
+        outcomes: outcomes in increasing order, of shape (G,), the same for all predictions.
+        probabilities: their probabilities along the last axis, of shape (..., G); densities if
+            outcomes are continuous.
     """
 
     outcomes: np.ndarray
@@ -63,34 +63,35 @@ class AbstractLikelihood(eqx.Module):
 
     @abc.abstractmethod
     def log_prob(self, outcome: Values, score: Values) -> Values:
-        """log p(outcome | score)."""
+        """Compute log p(outcome | score)."""
 
     # Outcomes
 
     @property
     def domain(self) -> str:
-        """The allowed outcomes, in words."""
+        """The valid outcomes, in words, for error messages."""
         return "a finite number"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
-        """Return True, on the host, where an outcome is outside the domain."""
+        """Return a boolean array, on the host, that is True for invalid outcomes."""
         return ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The possible outcomes in increasing order if there are finitely many, else `()`."""
+        """The possible outcomes in increasing order, or `()` if there are infinitely many."""
         return ()
 
     @property
     def is_discrete(self) -> bool:
-        """True if outcomes are levels or integers, so that each has a probability."""
+        """Whether outcomes are levels or integers, so that each has a probability."""
         return bool(self.levels) or self._refuses(0.5)
 
     @property
     def has_results(self) -> bool:
-        """True if outcomes say who won: -1, 0 and +1, or whole numbers of either sign.
+        """Whether the sign of an outcome is the result: +1 win, 0 tie, -1 loss of the first side.
 
-        Override it for a continuous outcome whose sign says who won.
+        By default this holds for integer outcomes of either sign. Override it for continuous
+        outcomes.
         """
         if self.levels:
             return set(self.levels) <= {-1.0, 0.0, 1.0}
@@ -98,21 +99,22 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     def has_ties(self) -> bool:
-        """True if a tie has a probability above zero."""
+        """Whether ties have a positive probability."""
         return self.has_results and self.is_discrete and not self._refuses(0.0)
 
     def difference(self, base_rate: float) -> "AbstractLikelihood | None":
-        """The likelihood of the difference of two counts, for a likelihood of counts.
+        """Return the likelihood of the difference of two counts, or `None`.
 
-        Its score is half the difference of the two counts' scores; `base_rate` is the logarithm
-        of the rate of both counts between equals. `None` if there is no such likelihood.
+        Its score is half the difference of the scores of the two counts. `base_rate` is the
+        logarithm of the rate of both counts if the two sides are equal. Implemented by
+        likelihoods of counts.
         """
         return None
 
     # Words
 
     def describe(self) -> str:
-        """The likelihood in words, such as "a lead of 1 wins with probability 84 % (Probit)"."""
+        """Describe the likelihood: "a lead of 1 wins with probability 84 % (Probit)"."""
         name = type(self).__name__
         if not (self.levels and self.has_results):
             return f"{self.domain} ({name})"
@@ -122,18 +124,18 @@ class AbstractLikelihood(eqx.Module):
         return f"a lead of 1 wins with probability {100 * win:.0f} %{ties} ({name})"
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
-        """Problems with the parameters, as pairs of a kind and a message."""
+        """Return warnings about the parameters, as pairs of a kind and a message."""
         return ()
 
     # Starting values
 
     @classmethod
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
-        """Make a likelihood of this class with starting values that suit all outcomes."""
+        """Make a likelihood of this class with starting values estimated from the outcomes."""
         return cls()
 
     def score_variance(self, outcome: np.ndarray) -> float:
-        """The prior variance of a match's combined score from which learning starts."""
+        """Return the prior variance of the combined score f from which learning starts."""
         return 1.0
 
     # Inference
@@ -141,31 +143,32 @@ class AbstractLikelihood(eqx.Module):
     def log_partition(
         self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
     ) -> Derivatives:
-        """log ∫ p(outcome | f)^weight N(f; mean, variance) df and its derivatives in the mean.
+        """Compute log ∫ p(outcome | f)^weight N(f; mean, variance) df and its derivatives.
 
-        Expectation propagation matches moments with these (paper, appendix A).
+        The derivatives are with respect to the mean. Expectation propagation matches moments
+        with them (paper, appendix A).
 
         Args:
             outcome: outcomes.
             mean: cavity mean of the score.
             variance: cavity variance of the score.
-            weight: power of the likelihood, not negative; one if `None`.
+            weight: weight of the observation, not negative; one if `None`.
         """
         return log_partition_by_quadrature(self, outcome, mean, variance, weight)
 
     def expectation(self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Derivatives:
-        """E[log p(outcome | f)] for f ~ N(mean, variance), and its derivatives in the mean.
+        """Compute E[log p(outcome | f)] for f ~ N(mean, variance) and its derivatives.
 
-        Inference by reverse KL divergence maximizes these at the marginal mean and variance
-        (paper, appendix A).
+        The derivatives are with respect to the mean. Reverse KL uses them at the marginal mean
+        and variance (paper, appendix A).
         """
         return expectation_by_quadrature(self, outcome, mean, variance)
 
     def local(self, outcome: Values) -> Callable[[Array], Local]:
-        """The likelihood of given outcomes as a function of the score, with derivatives.
+        """Return a function of the score that evaluates the likelihood and its derivatives.
 
-        Quadrature calls the function at every node: compute what depends only on the outcome
-        outside it. The result leaves out `constant`.
+        Quadrature calls the function at every node, so compute what depends only on the outcome
+        outside of it. The result does not include `constant`.
         """
 
         def at(score):
@@ -180,16 +183,16 @@ class AbstractLikelihood(eqx.Module):
         return at
 
     def constant(self, outcome: Values) -> Values | float:
-        """The part of log p that does not depend on the score and that `local` leaves out."""
+        """Compute the terms of log p that do not depend on the score, which `local` omits."""
         return 0.0
 
     def anchor(self, outcome: Values, weight: Values | float) -> Anchor | None:
-        """The score around which the likelihood, raised to a power, changes slope.
+        """Return where the slope of the log-likelihood changes, to place quadrature nodes.
 
-        Quadrature places its nodes there. Only for log-concave likelihoods.
+        Only for log-concave likelihoods.
 
         Returns:
-            The anchor for outcomes raised to the power `weight`, or `None` to search for it.
+            The anchor of the likelihood to the power `weight`, or `None` to search for it.
         """
         return None
 
@@ -198,14 +201,14 @@ class AbstractLikelihood(eqx.Module):
     def predictive_log_prob(
         self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike
     ) -> Values:
-        """log p(outcome) for a score f ~ N(mean, variance)."""
+        """Compute log p(outcome) for f ~ N(mean, variance)."""
         return self.log_partition(outcome, mean, variance).value
 
     def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
-        """The probability of each of the `levels` for a score f ~ N(mean, variance).
+        """Compute the probability of each of the `levels` for f ~ N(mean, variance).
 
         Raises:
-            NotImplementedError: if there are not finitely many outcomes.
+            NotImplementedError: if the likelihood has no `levels`.
         """
         if not self.levels:
             raise NotImplementedError(
@@ -220,20 +223,20 @@ class AbstractLikelihood(eqx.Module):
     def result_probabilities(
         self, mean: ArrayLike, variance: ArrayLike, ties: bool | None = None
     ) -> Float[Array, "... 3"]:
-        """The probabilities that the first side loses, ties and wins.
+        """Compute the probabilities that the first side loses, ties and wins.
 
         Args:
-            mean: mean of the score.
-            variance: variance of the score.
+            mean: mean of the score f.
+            variance: variance of f.
             ties: whether the result can be a tie; `has_ties` if `None`. A continuous difference
-                is a tie within half a point of zero. Without ties their probability is shared
-                in proportion to loss and win. No effect on likelihoods with `levels`.
+                counts as a tie within half a point of zero. Without ties, their probability is
+                split in proportion to loss and win. Ignored for likelihoods with `levels`.
 
         Returns:
-            Loss, tie and win along the last axis.
+            An array of shape (..., 3): loss, tie and win.
 
         Raises:
-            ValueError: if outcomes are not results.
+            ValueError: if the likelihood has no results.
         """
         if not self.has_results:
             raise ValueError(
@@ -255,30 +258,31 @@ class AbstractLikelihood(eqx.Module):
         return jnp.stack([loss / total, jnp.zeros_like(win), win / total], axis=-1)
 
     def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """The mean of the outcome for a score f ~ N(mean, variance)."""
+        """Compute the mean of the outcome for f ~ N(mean, variance)."""
         return self._grid(mean, variance).mean()
 
     def predictive_variance(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """The variance of the outcome for a score f ~ N(mean, variance)."""
+        """Compute the variance of the outcome for f ~ N(mean, variance)."""
         return self._grid(mean, variance).variance()
 
     def predictive_quantile(
         self, probability: ArrayLike, mean: ArrayLike, variance: ArrayLike
     ) -> Values:
-        """The quantile of the outcome for a score f ~ N(mean, variance)."""
+        """Compute a quantile of the outcome for f ~ N(mean, variance)."""
         mean, variance, probability = align(mean, variance, probability)
         return self._grid(mean, variance).quantile(probability)
 
     def distribution(
         self, mean: Values, variance: Values, outcomes: ArrayLike | None = None
     ) -> Distribution:
-        """The distribution of outcomes for scores f ~ N(mean, variance).
+        """Compute the distribution of the outcome for f ~ N(mean, variance).
 
         Args:
-            mean: means of scores.
+            mean: means of the scores.
             variance: their variances.
-            outcomes: the outcomes of interest. If `None`, the levels, or else all whole numbers
-                or 201 points between the quantiles of probability 1e-6 and 1 - 1e-6.
+            outcomes: the outcomes of interest. If `None`: the levels if there are any; otherwise
+                all integers, or 201 points of a continuous outcome, between the 1e-6 and
+                1 − 1e-6 quantiles.
         """
         if outcomes is None:
             outcomes = self._range(mean, variance)
@@ -303,11 +307,11 @@ class AbstractLikelihood(eqx.Module):
         return bool(np.any(self.check(np.array([outcome]))))
 
     def _results_at(self, score: float) -> list[float]:
-        """Probabilities of loss, tie and win at a known score."""
+        """Compute the probabilities of loss, tie and win at a known score."""
         return np.asarray(self.result_probabilities(score, 0.0)).tolist()
 
     def _loss_and_win(self, mean: Values, variance: Values, ties: bool) -> tuple[Values, Values]:
-        """The probabilities of a difference below and above zero, by half a point with ties."""
+        """Compute the probabilities of a difference below and above zero, or ±½ with ties."""
         grid = self._grid(mean, variance)
         half = 0.5 if ties else 0.0
         return grid.cdf(-half), 1.0 - grid.cdf(half)
@@ -321,7 +325,7 @@ class AbstractLikelihood(eqx.Module):
         return outcome_grid(self, mean, variance, self._lowest)
 
     def _range(self, mean: Values, variance: Values) -> np.ndarray:
-        """The outcomes that `distribution` shows."""
+        """Return the outcomes that `distribution` shows by default."""
         if self.levels:
             return np.asarray(self.levels)
 

@@ -32,16 +32,18 @@ from jaxkick.parameters import AbstractParameter, named, positive, real
 __all__ = ["Gaussian", "Poisson", "Skellam"]
 
 LOG_2PI = 1.8378770664093453
-# exp(−weight · rate) falls off around weight · rate = _FALL_RATE, over this range of the score.
+# exp(−weight · rate) falls off around weight · rate = _FALL_RATE, over this range of scores.
 _FALL_RATE = 6.0
 _FALL_SCALE = 0.8
 
 
 class Gaussian(AbstractLikelihood):
-    """outcome = f + noise, with noise ~ N(0, variance); everything in closed form.
+    """A numeric outcome with normal noise: outcome ~ N(f, variance).
+
+    All integrals have closed forms.
 
     Attributes:
-        variance: variance of the noise.
+        variance: the variance of the noise; positive.
     """
 
     variance: AbstractParameter = eqx.field(converter=named("variance", positive))
@@ -115,7 +117,7 @@ class Gaussian(AbstractLikelihood):
 class Poisson(AbstractLikelihood):
     """A count with rate exp(f).
 
-    Outcomes: whole numbers from zero. Expectations for reverse KL are in closed form.
+    Outcomes are integers ≥ 0. Expectations for reverse KL have a closed form.
     """
 
     @property
@@ -184,10 +186,10 @@ class Poisson(AbstractLikelihood):
 class Skellam(AbstractLikelihood):
     """The difference of two counts with rates exp(base_rate + f) and exp(base_rate − f).
 
-    Outcomes: whole numbers. Expectations for reverse KL are in closed form.
+    Outcomes are integers. Expectations for reverse KL have a closed form.
 
     Attributes:
-        base_rate: logarithm of the geometric mean of the two rates.
+        base_rate: the logarithm of the rate of both counts at f = 0; any real number.
     """
 
     base_rate: AbstractParameter = eqx.field(converter=named("base_rate", real))
@@ -208,7 +210,7 @@ class Skellam(AbstractLikelihood):
 
     @classmethod
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
-        # Between equals the variance is the sum of both rates.
+        # At f = 0 the variance is the sum of both rates.
         return cls(math.log(0.5 * _spread(outcome)))
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
@@ -238,7 +240,7 @@ class Skellam(AbstractLikelihood):
         return log_ive(jnp.abs(outcome), 2 * self._rate(outcome.dtype))
 
     def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
-        # Falls off on both sides, where the winner's rate exceeds the difference.
+        # The likelihood falls off on both sides, where the larger rate exceeds the difference.
         rate, falls_at = self._rate(outcome.dtype), _falls_at(weight)
         peak = jnp.arcsinh(0.5 * outcome / rate)
         upper = jnp.maximum(jnp.log((jnp.maximum(outcome, 0.0) + falls_at) / rate), peak)
@@ -256,7 +258,7 @@ class Skellam(AbstractLikelihood):
         rate = self._rate(mean.dtype)
         up, down = bounded_exp(0.5 * variance + mean), bounded_exp(0.5 * variance - mean)
         growth = bounded_exp(variance) - 1
-        # Variance of exp(f) − exp(−f), whose covariance is exp(0) − up · down.
+        # The variance of exp(f) − exp(−f); the covariance of the two terms is 1 − up · down.
         spread = (up**2 + down**2) * growth + 2 * (up * down - 1)
         return _finite(rate * (up + down) + rate**2 * spread)
 
@@ -283,7 +285,7 @@ class Skellam(AbstractLikelihood):
         return loss, 1.0 - self._cdf(jnp.zeros_like(mean), mean, variance, anchor)
 
     def _cdf(self, count: Values, mean: Values, variance: Values, anchor: Anchor) -> Values:
-        """The probability of outcomes up to `count`."""
+        """Compute the probability of outcomes up to `count`."""
         rate = self._rate(mean.dtype)
 
         def cdf(score):
@@ -301,14 +303,14 @@ class Skellam(AbstractLikelihood):
 
 
 def _falls_at(weight: Values | float) -> Values | float:
-    """The rate around which exp(−weight · rate) falls off."""
+    """Return the rate around which exp(−weight · rate) falls off."""
     if isinstance(weight, float):
         return _FALL_RATE / max(weight, 1e-6)
     return _FALL_RATE / jnp.maximum(weight, 1e-6)
 
 
 def _largest(rate: Values) -> Values:
-    """An upper bound of counts of this rate, within the integers that the type holds exactly."""
+    """Return an upper bound on counts with this rate, among exactly representable integers."""
     limit = 1e15 if rate.dtype == jnp.float64 else 1e7
     rate = jnp.minimum(rate, limit)
     return jnp.ceil(rate + 10 * jnp.sqrt(rate)) + 50
@@ -319,12 +321,12 @@ def _finite(value: Values) -> Values:
 
 
 def _draw_poisson(key: Key[Array, ""], log_rate: Values) -> Values:
-    """Draw counts; rates are limited to 10⁹ because counts are 32-bit integers."""
+    """Draw counts. Rates are limited to 10⁹ because counts are 32-bit integers."""
     rate = jnp.exp(jnp.minimum(log_rate, 20.7))
     return jax.random.poisson(key, rate, dtype=jnp.int32).astype(log_rate.dtype)
 
 
 def _spread(outcome: np.ndarray) -> float:
-    """The variance of outcomes; one if they are all equal."""
+    """Return the variance of outcomes, or one if they are all equal."""
     variance = float(np.var(outcome))
     return variance if variance > 0 else 1.0

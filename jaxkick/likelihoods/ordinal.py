@@ -1,4 +1,4 @@
-"""Results and ordered outcomes: win and loss, win, tie and loss, or any number of levels."""
+"""Binary and ordinal outcomes: win or loss, with or without ties, or more ordered levels."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -20,7 +20,7 @@ __all__ = ["Logit", "OrdinalLogit", "OrdinalProbit", "Probit"]
 
 # A smaller margin makes ties practically impossible.
 _NO_MARGIN = 1e-3
-# The range of the score over which a likelihood bends, for a weight of one.
+# The range of scores over which the slope of a log-likelihood changes, for a weight of one.
 _NORMAL_BEND = 2.0
 _LOGISTIC_BEND = 3.0
 
@@ -38,10 +38,10 @@ class _AbstractBinary(AbstractLikelihood):
 
 
 class Probit(_AbstractBinary):
-    """P(first wins) = Φ(f), with Φ the normal distribution function.
+    """The probit likelihood: P(first wins) = Φ(f), with Φ the standard normal cdf.
 
-    Outcomes: +1 if the first side wins, −1 if the second does. Moments for expectation
-    propagation are in closed form for weights of one.
+    Outcomes are +1 if the first side wins and −1 if the second side wins. Expectation propagation
+    has a closed form for weights of one.
     """
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
@@ -73,9 +73,9 @@ class Probit(_AbstractBinary):
 
 
 class Logit(_AbstractBinary):
-    """P(first wins) = 1 / (1 + exp(−f)), the Bradley–Terry model.
+    """The logit likelihood of Bradley–Terry: P(first wins) = 1 / (1 + exp(−f)).
 
-    Outcomes: +1 if the first side wins, −1 if the second does.
+    Outcomes are +1 if the first side wins and −1 if the second side wins.
     """
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
@@ -96,9 +96,10 @@ class Logit(_AbstractBinary):
 
 
 class _Bounds(NamedTuple):
-    """The interval of score + noise that belongs to an outcome.
+    """The interval of score plus noise for an outcome.
 
-    An end that the interval does not have is filled with a number one away from the other.
+    If the interval has no lower or upper end, a number at distance one from the other end takes
+    its place.
     """
 
     lower: Values
@@ -117,7 +118,7 @@ def _optional(name: str, convert: Converter) -> Callable[[Any], AbstractParamete
 
 
 class _AbstractOrdinal(AbstractLikelihood):
-    """Ordered outcomes: the thresholds between which the score plus noise lies."""
+    """Ordinal outcomes, determined by the thresholds between which score plus noise lies."""
 
     margin: AbstractParameter | None = eqx.field(
         default=None, converter=_optional("margin", positive)
@@ -128,7 +129,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         if (self.margin is None) == (self.cuts is None):
             raise ValueError(
                 f"{type(self).__name__} needs either `margin` (loss, tie, win) or `cuts` "
-                "(thresholds between more levels), not both and not neither."
+                "(thresholds between levels). Pass exactly one of them."
             )
 
     @property
@@ -204,7 +205,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         return _Bounds(lower, upper, jnp.where(tie, 2 * margin, 1.0), has_lower, has_upper)
 
     def _level_of(self, latent: Values) -> Values:
-        """The outcome to which a score plus noise belongs."""
+        """Return the outcome for a value of score plus noise."""
         if self.cuts is None:
             margin = self.margin.value.astype(latent.dtype)
             return jnp.sign(latent) * (jnp.abs(latent) >= margin).astype(latent.dtype)
@@ -213,15 +214,16 @@ class _AbstractOrdinal(AbstractLikelihood):
 
 
 class OrdinalProbit(_AbstractOrdinal):
-    """Ordered outcomes with normal noise.
+    """Ordinal outcomes with normal noise.
 
-    With a `margin`: P(win) = Φ(f − margin), P(loss) = Φ(−f − margin), a tie otherwise;
-    outcomes +1, 0, −1. With `cuts`: P(outcome ≥ k) = Φ(f − cut_k); outcomes 0 … number of
-    cuts. Moments for expectation propagation are in closed form for weights of one.
+    With `margin`, outcomes are +1 (win), 0 (tie) and −1 (loss): P(win) = Φ(f − margin),
+    P(loss) = Φ(−f − margin). With `cuts`, outcomes are 0, …, number of cuts:
+    P(outcome ≥ k) = Φ(f − cut_k). Pass one of the two. Expectation propagation has a closed form
+    for weights of one.
 
     Attributes:
-        margin: half the range of score plus noise that is a tie, positive.
-        cuts: thresholds between the levels, strictly increasing, in place of a margin.
+        margin: half the width of the range of score plus noise that is a tie; positive.
+        cuts: the thresholds between levels; strictly increasing, of shape (levels − 1,).
     """
 
     def log_partition(
@@ -244,15 +246,15 @@ class OrdinalProbit(_AbstractOrdinal):
 
 
 class OrdinalLogit(_AbstractOrdinal):
-    """Ordered outcomes with logistic noise.
+    """Ordinal outcomes with logistic noise.
 
-    With a `margin`: P(win) = σ(f − margin), P(loss) = σ(−f − margin), a tie otherwise, where
-    σ(x) = 1 / (1 + exp(−x)); outcomes +1, 0, −1. With `cuts`: P(outcome ≥ k) = σ(f − cut_k);
-    outcomes 0 … number of cuts.
+    With `margin`, outcomes are +1 (win), 0 (tie) and −1 (loss): P(win) = σ(f − margin),
+    P(loss) = σ(−f − margin) with σ(x) = 1 / (1 + exp(−x)). With `cuts`, outcomes are 0, …, number
+    of cuts: P(outcome ≥ k) = σ(f − cut_k). Pass one of the two.
 
     Attributes:
-        margin: half the range of score plus noise that is a tie, positive.
-        cuts: thresholds between the levels, strictly increasing, in place of a margin.
+        margin: half the width of the range of score plus noise that is a tie; positive.
+        cuts: the thresholds between levels; strictly increasing, of shape (levels − 1,).
     """
 
     def local(self, outcome: Values) -> Callable[[Array], Local]:
@@ -293,8 +295,8 @@ def _sign(latent: Values) -> Values:
 
 
 def _normal_between(bounds: _Bounds, mean: Values, inverse_scale: Values) -> Derivatives:
-    """log P(lower < f + noise < upper) and its derivatives in the mean of f."""
-    # Measured from the threshold that leaves the rest of the interval in the lower tail.
+    """Compute log P(lower < f + noise < upper) and its derivatives in the mean of f."""
+    # Measure from the threshold for which the interval extends into the lower tail.
     from_lower = bounds.has_lower & (~bounds.has_upper | (mean < bounds.lower + 0.5 * bounds.width))
     near = jnp.where(from_lower, mean - bounds.lower, bounds.upper - mean) * inverse_scale
     value, first, second = log_interval(near, bounds.width * inverse_scale, bounds.bounded)

@@ -1,11 +1,11 @@
-"""kickscore 0.2.0's interface on top of jaxkick: change the import and keep the program.
+"""The interface of kickscore 0.2.0, implemented by jaxkick: change the import to use it.
 
     import jaxkick.compat.kickscore as ks
 
-Names, arguments, defaults, exceptions and results are those of kickscore. In addition, models
-take `kernel=`, the kernel of items that were never added; `observe` takes `weight=`;
-observations may come in any order; and `to_jaxkick` returns model and data, to learn from for
-example. All computations are in float64, whatever JAX is set to.
+Names, arguments, defaults, exceptions and results are those of kickscore. In addition, models take
+`kernel=`, a default kernel for items that were not added; `observe` takes `weight=`; observations
+may come in any order; and `to_jaxkick` returns the model and the data, for example to learn
+parameters. All computations use float64, regardless of JAX's settings.
 """
 
 from jaxkick.compat.kickscore import kernel

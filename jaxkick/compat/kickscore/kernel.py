@@ -14,23 +14,23 @@ __all__ += ["PeriodicExponential", "PiecewiseConstant", "Wiener"]
 
 
 class Kernel:
-    """A kernel of jaxkick under kickscore's name, with its arguments in the same order."""
+    """A kernel of jaxkick with kickscore's name and arguments."""
 
     native: ClassVar[Any]
 
     def to_jaxkick(self) -> jk.kernels.AbstractKernel:
-        """Return the same kernel of jaxkick."""
+        """Return the equivalent kernel of jaxkick."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         # A variance of zero is allowed, but cannot be learned.
         zero = {name: jk.Fixed(0.0) for name in values if name[:3] == "var" and not values[name]}
         return self.native(*(values | zero).values())
 
     def k_mat(self, ts1: np.ndarray, ts2: np.ndarray | None = None) -> np.ndarray:
-        """Compute the covariance matrix of the scores at two arrays of times."""
+        """Compute the covariance matrix of scores at two arrays of times."""
         return self._covariance(np.reshape(ts1, (-1, 1)), ts1 if ts2 is None else ts2)
 
     def k_diag(self, ts: np.ndarray) -> np.ndarray:
-        """Compute the variances of the scores at an array of times."""
+        """Compute the variances of scores at an array of times."""
         return self._covariance(ts, ts)
 
     def simulate(self, ts: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ Wiener = _renamed("Wiener", jk.kernels.Wiener, "var", "t0", ("var_t0", float, 0.
 
 @dataclass(frozen=True)
 class PiecewiseConstant(Kernel):
-    """A score that is drawn anew after each bound; a bound belongs to the piece before it."""
+    """A score with a new, independent value after each bound; at a bound the old value applies."""
 
     var: float
     bounds: tuple[float, ...]
@@ -85,13 +85,13 @@ class PiecewiseConstant(Kernel):
         object.__setattr__(self, "bounds", tuple(np.sort(self.bounds).tolist()))
 
     def native(self, var, bounds):
-        # In jaxkick a boundary belongs to the piece after it, so it is moved a little later.
+        # In jaxkick the new value applies at a boundary, so move each bound a little later.
         after = [bound + 1e-10 * max(1.0, abs(bound)) for bound in bounds]
         return jk.kernels.PiecewiseConstant(var, after)
 
 
 def PeriodicExponential(var: float, lscale: float, period: float) -> Kernel:
-    """Raise an error: this kernel of kickscore has no state-space form, there or here."""
+    """Raise an error, because this kernel has no state-space form in kickscore or jaxkick."""
     raise NotImplementedError(
         "PeriodicExponential has no state-space form; use `jaxkick.kernels.Periodic`."
     )

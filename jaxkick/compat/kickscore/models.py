@@ -33,7 +33,7 @@ class Item:
 
     @property
     def scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Times, means and variances at the item's observations, in time order."""
+        """Times, means and variances of the item's observations, in time order."""
         self.check_fitted()
         times = np.sort(np.array(self.times))
         # The posterior has no entries for coefficients of zero.
@@ -41,7 +41,7 @@ class Item:
         return times, *self.predict(None if own else times)
 
     def predict(self, ts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances at `ts`; at the item's observations if `None`."""
+        """Compute means and variances at `ts`; at the item's observations if `None`."""
         self.check_fitted()
         if ts is not None and not (self.times and len(ts)):
             return np.zeros(len(ts)), self.kernel.k_diag(ts)
@@ -50,17 +50,17 @@ class Item:
             return np.array(scores.mean), np.array(scores.variance)
 
     def check_fitted(self) -> None:
-        """Raise if there are observations after the last fit."""
+        """Raise an error if observations were added after the last fit."""
         if self.num_fitted != len(self.times):
             raise RuntimeError("new data since last call to `fit()`")
 
 
 class InvalidObservation(DataError, AssertionError):
-    """An invalid observation; kickscore raises `ValueError` or `AssertionError`."""
+    """An invalid observation, for which kickscore raises `ValueError` or `AssertionError`."""
 
 
 class Observation(NamedTuple):
-    """One match; `parameter` is that of its likelihood, such as a margin, if it has one."""
+    """One match; `parameter` is the parameter of its likelihood, such as a margin, or `None`."""
 
     t: float
     features: dict[Hashable, float]
@@ -83,8 +83,9 @@ class Model:
         """Create a model without items.
 
         Args:
-            likelihood: makes a likelihood from its parameter, if it has one.
-            kernel: kernel of items that were not added; `None` to raise a `KeyError` for them.
+            likelihood: function from the parameter, if there is one, to a likelihood.
+            kernel: default kernel of items that were not added; if `None`, they raise a
+                `KeyError`.
         """
         self.item: dict[Hashable, Item] = {}
         self.observations: list[Observation] = []
@@ -93,7 +94,7 @@ class Model:
         self._likelihood, self._default_kernel = likelihood, kernel
 
     def add_item(self, name: Hashable, kernel: Kernel, fitter: str = "recursive") -> None:
-        """Add an item; kickscore's two fitters give the same result here."""
+        """Add an item; both fitters of kickscore give the same result."""
         if name in self.item:
             raise ValueError(f"item '{name}' already added")
         self.item[name] = Item(kernel, fitter, self, name)
@@ -103,10 +104,10 @@ class Model:
 
         Args:
             method: `"ep"` (expectation propagation) or `"kl"` (reverse KL).
-            lr: the share of each update that is taken, above zero.
-            tol: largest distance to the fixed point, in posterior standard deviations.
-            max_iter: largest number of updates.
-            verbose: whether to print the distance after each update.
+            lr: the learning rate, 1 − damping; positive.
+            tol: tolerance: the distance to the fixed point, in posterior standard deviations.
+            max_iter: maximum number of iterations.
+            verbose: whether to print the distance after each iteration.
 
         Returns:
             Whether the fit converged.
@@ -128,13 +129,13 @@ class Model:
 
     @property
     def log_likelihood(self) -> float:
-        """Log marginal likelihood (EP), or a lower bound of it (reverse KL)."""
+        """The log marginal likelihood (EP), or a lower bound on it (reverse KL)."""
         for item in self.item.values():
             item.check_fitted()
         return float(self.posterior.log_marginal_likelihood) if self.posterior else 0.0
 
     def to_jaxkick(self) -> tuple[jk.Model, jk.Dataset]:
-        """Return jaxkick's model and data, for `jaxkick.learn` and everything else."""
+        """Return jaxkick's model and data, for instance for `jaxkick.learn`."""
         kernels = {item.kernel for item in self.item.values()}
         likelihood = self._likelihood_of([seen.parameter for seen in self.observations])
         model = jk.Model({repr(each): each.to_jaxkick() for each in kernels}, likelihood)
@@ -145,9 +146,9 @@ class Model:
 
         Args:
             items: names.
-            resolution: points per unit of time; 100 over the whole data if `None`.
+            resolution: points per unit of time; 100 points in total if `None`.
             figsize: width and height in inches.
-            timestamps: whether times are seconds since 1970, to be shown as dates.
+            timestamps: whether times are seconds since 1970, shown as dates.
         """
         import matplotlib.pyplot as plt
 
@@ -177,11 +178,11 @@ class Model:
         self.__dict__.update(state, posterior=posterior)
 
     def _group_of(self, name: Hashable) -> str:
-        """Items with equal kernels form one group."""
+        """Return the group of an item; items with equal kernels form one group."""
         return repr(self.item[name].kernel)
 
     def _infer(self, rule: Any, **options: Any) -> jk.Posterior:
-        """Fit, with a warm start where the last posterior allows it."""
+        """Fit, with a warm start if the last posterior allows it."""
         last = self.posterior
         known = last.data.num_observations if last else 0
         if known == len(self.observations):
@@ -193,7 +194,7 @@ class Model:
         return jk.infer(*self.to_jaxkick(), rule, **options)
 
     def _likelihood_of(self, parameters: list[float | None]) -> Any:
-        """The likelihood with one parameter for all observations, or one for each."""
+        """Return the likelihood, with one parameter for all observations or one for each."""
         different = list(dict.fromkeys(parameters))
         if different == [None]:
             return self._likelihood()
@@ -212,7 +213,7 @@ class Model:
         self.last_t = max(self.last_t, t)
 
     def _features(self, *teams: Any) -> dict[Hashable, float]:
-        """Coefficients by name; those of a repeated name are added."""
+        """Return coefficients by name; those of a repeated name are added."""
         features: dict[Hashable, float] = {}
         for team, sign in zip(teams, (1.0, -1.0), strict=True):
             if not isinstance(team, (dict, list, tuple)):
@@ -244,7 +245,7 @@ class Model:
 
 
 class BinaryModel(Model):
-    """Outcomes: one side wins."""
+    """A model of wins and losses."""
 
     def __init__(self, obs_type="probit", **options):
         super().__init__(getattr(jk.likelihoods, _kind(obs_type)), **options)
@@ -257,7 +258,7 @@ class BinaryModel(Model):
 
 
 class TernaryModel(Model):
-    """Outcomes: one side wins, or there is a tie."""
+    """A model of wins, ties and losses."""
 
     def __init__(self, margin=0.1, obs_type="probit", **options):
         super().__init__(getattr(jk.likelihoods, f"Ordinal{_kind(obs_type)}"), **options)
@@ -273,7 +274,7 @@ class TernaryModel(Model):
 
 
 class DifferenceModel(Model):
-    """Outcomes: a difference of points."""
+    """A model of differences of points."""
 
     def __init__(self, var=1.0, **options):
         super().__init__(jk.likelihoods.Gaussian, **options)
@@ -292,7 +293,7 @@ class DifferenceModel(Model):
 
 
 class CountModel(Model):
-    """Outcomes: a count; the score is the logarithm of its rate."""
+    """A model of counts; the score is the logarithm of the rate."""
 
     def __init__(self, **options):
         super().__init__(jk.likelihoods.Poisson, **options)
@@ -307,7 +308,7 @@ class CountModel(Model):
 
 
 class CountDiffModel(Model):
-    """Outcomes: a difference of two counts, whose rates are exp(base_rate ± score)."""
+    """A model of differences of two counts with rates exp(base_rate ± score)."""
 
     def __init__(self, base_rate=0.0, **options):
         super().__init__(jk.likelihoods.Skellam, **options)
@@ -333,13 +334,13 @@ def _check(valid: bool, problem: str) -> None:
 
 
 def _win_first(match: jk.Prediction) -> tuple[float, ...]:
-    """Probabilities of win, tie if there is one, and loss."""
+    """Return the probabilities of win, tie (if possible) and loss."""
     with jax.enable_x64(True):
         return tuple(np.array(match.probabilities)[::-1].tolist())
 
 
 def _around_zero(match: jk.Prediction, signed: bool) -> tuple[float, ...]:
-    """Probabilities of the smallest counts that together have a probability of 0.999."""
+    """Return the probabilities of the smallest counts, in size, that sum to at least 0.999."""
     for reach in 2 ** np.arange(4, 21):
         counts = np.arange(-reach if signed else 0, reach + 1.0)
         with jax.enable_x64(True):
@@ -351,5 +352,5 @@ def _around_zero(match: jk.Prediction, signed: bool) -> tuple[float, ...]:
 
 
 def _print_progress(steps: int, distance: float) -> None:
-    """Print a line as kickscore does."""
+    """Print a line in the format of kickscore."""
     print(f"iteration {int(steps)}, max diff: {float(distance):.5f}", flush=True)  # noqa: T201
