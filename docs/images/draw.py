@@ -47,6 +47,32 @@ def draw_kernels() -> Figure:
     return figure
 
 
+def draw_walk() -> Figure:
+    """Draw random curves of a random walk, as on the page of kernels."""
+    figure = Figure(figsize=(6.0, 2.8), dpi=100, layout="constrained")
+    walk = kernels.Wiener(variance=0.05, origin_variance=0.5)
+    times = np.linspace(0.0, 10.0, 200)
+    plotting.kernel_samples(walk, times, unit="year", ax=figure.subplots())
+    return figure
+
+
+def draw_goals() -> Figure:
+    """Draw the probabilities of goals of one match, as on the page of likelihoods."""
+    matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
+    columns = {"time": "date", "first": "home", "second": "away"}
+    by_counts = jk.Dataset.from_frame(matches, counts=("home_goals", "away_goals"), **columns)
+    variances = {"attack": 0.05, "defence": 0.05, "level": 1.0}
+    model = jk.Model(
+        {group: kernels.Constant(variance) for group, variance in variances.items()},
+        jk.likelihoods.Poisson(),
+    )
+    posterior = jk.infer(model, by_counts, jk.ReverseKL())
+    match = posterior.predict("Hamburger SV", "Werder Bremen", "2009-08-08")
+    figure = Figure(figsize=(4.2, 4.2), dpi=100, layout="constrained")
+    plotting.goal_grid(match, ax=figure.subplots())
+    return figure
+
+
 def draw_scores() -> Figure:
     """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
@@ -83,5 +109,7 @@ def draw_quickstart() -> Figure:
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
     draw_kernels().savefig(FOLDER / "kernels.png")
+    draw_walk().savefig(FOLDER / "walk.png")
+    draw_goals().savefig(FOLDER / "goals.png")
     draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")

@@ -1,0 +1,69 @@
+"""Compare variances under the factorised posterior with exact inference, on one season of the NBA.
+
+    python benchmarks/intervals.py
+
+Outcomes are differences of points with a Gaussian likelihood, so the exact posterior is Gaussian
+process regression. Prints the mean ratio of variances (factorised / exact) of single skills and of
+the difference in each game, for several kernels. Reads the folder in JAXKICK_DATA, or
+../shared/data. Needs pandas (the `dev` extra).
+"""
+
+import jax
+import numpy as np
+import pandas as pd
+from paper_data import as_pairs, read_nba
+
+import jaxkick as jk
+
+SEASON = 2018
+# Variance of the level; variance and lengthscale of the fluctuations; variance of the noise. The
+# first are the paper's.
+PARAMETERS = [
+    (0.059, 17.667, 3.310, 143.451),
+    (9.0, 9.0, 3.0, 143.0),
+    (17.0, 1.0, 3.0, 143.0),
+    (3.5, 14.5, 1.0, 158.0),
+]
+
+
+def compare(
+    games: pd.DataFrame, level: float, variance: float, lengthscale: float, noise: float
+) -> tuple[float, float]:
+    """Return the mean ratios of variances of single skills and of differences."""
+    data = as_pairs(games, points=True)
+    kernel = jk.kernels.Constant(level) + jk.kernels.Matern12(variance, lengthscale)
+    posterior = jk.infer(jk.Model(kernel, jk.likelihoods.Gaussian(noise)), data, tol=1e-5)
+
+    count = len(games)
+    times = np.tile(data.observations.times, 2)
+    teams = np.concatenate([games["first"], games["second"]])
+    gap = np.abs(times[:, None] - times)
+    same = teams[:, None] == teams
+    prior = same * (level + variance * np.exp(-gap / lengthscale))
+    design = np.hstack([np.eye(count), -np.eye(count)])
+    cross = prior @ design.T
+    exact = prior - cross @ np.linalg.solve(design @ cross + noise * np.eye(count), cross.T)
+
+    dates = np.tile(games["date"].to_numpy(str), 2)
+    single = np.empty(2 * count)
+    for team in set(teams):
+        single[teams == team] = posterior.scores(team, dates[teams == team]).variance
+    differences = np.diag(design @ exact @ design.T)
+    return (
+        float(np.mean(single / np.diag(exact))),
+        float(np.mean(np.asarray(posterior.observations.variance) / differences)),
+    )
+
+
+def main() -> None:
+    """Print one line for each set of parameters."""
+    jax.config.update("jax_enable_x64", True)
+    games = read_nba()
+    games = games[games.season == SEASON].reset_index(drop=True)
+    for parameters in PARAMETERS:
+        single, difference = compare(games, *parameters)
+        print(f"{parameters}: single skills {single:.3f}, differences {difference:.3f}")
+
+
+if __name__ == "__main__":
+    main()
