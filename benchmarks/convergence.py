@@ -35,7 +35,7 @@ Pairs = tuple[np.ndarray, np.ndarray]
 
 
 def divisions(rng: np.random.Generator) -> Pairs:
-    """Two to four pools with 1 to 20 matches between them."""
+    """Make two to four pools with 1 to 20 matches between them."""
     pools, bridges = rng.integers(2, 5), rng.integers(1, 21)
     first, gap = rng.integers(0, 8, MATCHES), rng.integers(1, 8, MATCHES)
     pool = rng.integers(0, pools, MATCHES)
@@ -45,26 +45,26 @@ def divisions(rng: np.random.Generator) -> Pairs:
 
 
 def ladder(rng: np.random.Generator) -> Pairs:
-    """Neighbours of a long line."""
+    """Match the neighbours on a long line."""
     size = int(rng.integers(10, 60))
     first = rng.integers(0, size - 1, MATCHES)
     return first, first + 1
 
 
 def ring(rng: np.random.Generator) -> Pairs:
-    """Neighbours of a circle."""
+    """Match the neighbours on a circle."""
     size = int(rng.integers(10, 60))
     first = rng.integers(0, size, MATCHES)
     return first, (first + 1) % size
 
 
 def star(rng: np.random.Generator) -> Pairs:
-    """One competitor against all others."""
+    """Match one competitor with all others."""
     return np.zeros(MATCHES, int), rng.integers(1, rng.integers(5, 60), MATCHES)
 
 
 def robin(rng: np.random.Generator) -> Pairs:
-    """Everybody against everybody."""
+    """Match every pair of competitors."""
     size = int(rng.integers(4, 40))
     first = rng.integers(0, size, MATCHES)
     return first, (first + rng.integers(1, size, MATCHES)) % size
@@ -86,7 +86,7 @@ VARIANCES = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def make_data(structure: str, extra: str, likelihood: str, seed: int) -> jk.Dataset:
-    """Matches of one shape, so that few programs are compiled."""
+    """Make data sets of one shape, so that few programs are compiled."""
     rng = np.random.default_rng([seed, list(STRUCTURES).index(structure)])
     first, second = STRUCTURES[structure](rng)
     features = np.full((MATCHES, SLOTS), -1, np.int32)
@@ -122,7 +122,7 @@ def _residual(method, model, data, sites):
 
 
 def distance(found: jk.Posterior, truth: jk.Posterior) -> float:
-    """The largest distance of marginals, in standard deviations of the true ones."""
+    """Return the largest distance of marginals, in standard deviations of the true ones."""
     worst = 0.0
     for ours, theirs in zip(found.entries, truth.entries, strict=True):
         variance = np.asarray(theirs.variance)
@@ -132,7 +132,7 @@ def distance(found: jk.Posterior, truth: jk.Posterior) -> float:
 
 
 def dense_error(model: jk.Model, data: jk.Dataset, fit: jk.Posterior, variance: float) -> float:
-    """Largest error of the means of Gaussian outcomes under a constant kernel."""
+    """Return the largest error of the means of Gaussian outcomes under a constant kernel."""
     seen = data.observations
     design = np.zeros((MATCHES, len(data.names)))
     np.add.at(design, (np.arange(MATCHES)[:, None], seen.features), seen.coefficients)
