@@ -83,8 +83,8 @@ def from_history(history: Any) -> tuple[jk.Model, jk.Dataset]:
     """
     if not history.time:
         raise DataError(
-            "{argument} has no `times`, so that each player ages by the number of own games",
-            "jaxkick needs a common time: pass `times=` to `History`.",
+            "{argument} has no `times`; time would be the number of games of each player",
+            "Pass `times=` to `History`, because jaxkick needs a common time.",
             argument="history",
         )
     players = {name: agent.player for name, agent in history.agents.items()}
@@ -184,7 +184,7 @@ def _coefficients(event: Any, players: Any, p_draw: float) -> dict[Hashable, flo
     weights = event.weights or [[1.0] * len(team) for team in event.names]
     if p_draw > 0 and any(weight != 1.0 for team in weights for weight in team):
         raise DataError(
-            f"{event} has weights and may end in a draw, so that it has a margin of its own"
+            f"{event} has weights and may end in a draw, so its margin depends on the weights"
         )
     signed = {}
     for team, share, sign in zip(event.names, weights, (1.0, -1.0), strict=True):

@@ -43,7 +43,7 @@ class PiecewiseConstant(AbstractKernel):
 
     def describe(self, unit: str | None = None) -> str:
         count = len(self.boundaries)
-        return f"a level with {deviation(self.variance)}, drawn anew at {count:,} boundaries"
+        return f"a level with {deviation(self.variance)} that changes at {count:,} boundaries"
 
     @property
     def state_dim(self) -> int:

@@ -44,7 +44,7 @@ from jaxkick import likelihoods as lik
         ),
         (
             k.PiecewiseConstant(1.0, [1, 2, 3]),
-            "a level with standard deviation 1, drawn anew at 3 boundaries",
+            "a level with standard deviation 1 that changes at 3 boundaries",
         ),
         (
             k.Periodic(1.0, 1.0, 0.5),
