@@ -34,6 +34,7 @@ numGames: 3
 """
 
 
+@pytest.mark.quick
 def test_bundesliga_is_complete():
     matches = datasets.load_bundesliga()
     assert {len(column) for column in matches.values()} == {14_018}
@@ -55,6 +56,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.quick
 def test_formats_of_the_sources(folder):
     nba = datasets.load_nba(folder)
     assert nba["team1"].tolist() == ["TRH", "DTF"]

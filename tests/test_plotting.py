@@ -95,6 +95,7 @@ def test_win_probabilities_of_pairs(ax):
     assert chance < float(posterior.predict("bee", "ant", 0.0).probabilities[1]) - 0.03
 
 
+@pytest.mark.quick
 def test_comparisons(ax):
     found = {
         "ours": Comparison(Estimate(-0.02, -0.03, -0.01), 0.99, 0.6),
@@ -111,6 +112,7 @@ def test_comparisons(ax):
         plotting.comparisons({}, ax=ax)
 
 
+@pytest.mark.quick
 def test_curves(ax):
     points = np.array([0.2, 0.8])
     curve = Calibration(points, points + 0.1, points, points + 0.15, np.array([5, 9]), None)
@@ -130,6 +132,7 @@ def test_curves(ax):
     assert ax.get_xlabel() == "time in years"
 
 
+@pytest.mark.quick
 def test_goals(ax):
     mean, variance, likelihood = jnp.array(0.3), jnp.array(0.05), jk.likelihoods.Poisson()
     side = jk.Prediction(mean, variance, likelihood)

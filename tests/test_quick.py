@@ -126,7 +126,9 @@ def test_other_libraries_interfaces():
     model.observe(winners=["Ada"], losers=["Ben"], t=0.0)
     assert model.fit()
     assert model.probabilities(["Ada"], ["Ben"], t=1.0)[0] > 0.5
-    assert callable(ttt.from_history)
+    parameters = {"mu": 0.5, "sigma": 2.0, "beta": 0.8, "gamma": 0.3, "p_draw": 0.25}
+    again = ttt.to_parameters(ttt.from_parameters(**parameters), beta=0.8)
+    assert again == pytest.approx(parameters)
 
 
 def test_every_module_is_imported():

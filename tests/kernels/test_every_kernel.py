@@ -41,6 +41,7 @@ def van_loan(drift, diffusion, gap):
     return transition, noise
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("case", MOVING, ids=[case.name for case in MOVING])
 def test_transition_and_noise_are_those_of_the_matrix_exponential(case):
     values = evaluate(case.kernel, STARTS, GAPS)
