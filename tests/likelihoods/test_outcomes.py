@@ -1,5 +1,6 @@
 """What likelihoods say of outcomes: probabilities, moments, quantiles, draws and domains."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,10 +24,16 @@ def exact_probability(name, outcome, mean, variance):
     return np.exp(ref.log_partition(CASES[name].truth, outcome * ones, mean, variance).value)
 
 
+@eqx.filter_jit
+def probabilities(likelihood, mean, variance):
+    """One program instead of one for every operation."""
+    return likelihood.probabilities(mean, variance)
+
+
 @pytest.mark.parametrize("name", LEVELS)
 def test_probabilities_of_levels(name):
     likelihood = CASES[name].likelihood
-    found = np.asarray(likelihood.probabilities(jnp.asarray(MEANS), jnp.asarray(VARIANCES)))
+    found = np.asarray(probabilities(likelihood, MEANS, VARIANCES))
     assert np.all((found >= 0) & (found <= 1))
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-12)
     spread = VARIANCES > 0
@@ -38,8 +45,8 @@ def test_probabilities_of_levels(name):
 @pytest.mark.parametrize("name", LEVELS[:3])
 def test_swapping_sides_mirrors_probabilities(name):
     likelihood = CASES[name].likelihood
-    ours = likelihood.probabilities(jnp.asarray(MEANS), jnp.asarray(VARIANCES))
-    theirs = likelihood.probabilities(jnp.asarray(-MEANS), jnp.asarray(VARIANCES))
+    ours = probabilities(likelihood, MEANS, VARIANCES)
+    theirs = probabilities(likelihood, -MEANS, VARIANCES)
     np.testing.assert_allclose(ours, theirs[:, ::-1], atol=1e-12)
 
 
