@@ -30,8 +30,8 @@ if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11) and not os.environ.ge
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-# kickscore, the reference of many fits, takes 15 seconds of every process to compile, and one
-# or two to interpret.
+# kickscore, the reference of many fits, takes 15 seconds of every process to compile, and a few
+# to interpret.
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import jax
