@@ -246,6 +246,7 @@ class Roster:
         scale: conversion between the user's times and numbers.
         grouping: the user's mapping from names to groups.
         schema: the columns of the user's table, or `None`.
+        library: the library of the user's table, or `None`.
     """
 
     names: tuple[Hashable, ...]
@@ -258,6 +259,7 @@ class Roster:
     scale: TimeScale
     grouping: Groups
     schema: Schema | None
+    library: str | None
 
     @staticmethod
     def of(data: Dataset) -> "Roster":
@@ -265,13 +267,10 @@ class Roster:
         index = data.index
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
-        blank, described = np.full(len(known), np.nan), (index.scale, index.grouping, index.schema)
+        blank = np.full(len(known), np.nan)
+        described = (index.scale, index.grouping, index.schema, index.library)
         group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
         return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
-
-    @property
-    def library(self) -> str | None:
-        return None if self.schema is None else self.schema.library
 
     @property
     def latest(self) -> float:

@@ -40,8 +40,8 @@ def demo(output: options.Output = Path("jaxkick-demo"), float64: options.Float64
     """
     import jax
 
-    from jaxkick import Dataset, datasets
-    from jaxkick.cli import fitting
+    from jaxkick import Dataset, datasets, suggest_model
+    from jaxkick.cli import fitting, inputs
 
     folder = fitting.make_folder(output)
     with jax.enable_x64(float64):
@@ -53,7 +53,7 @@ def demo(output: options.Output = Path("jaxkick-demo"), float64: options.Float64
             result=("home_goals", "away_goals"),
             home=True,
         )
-        posterior, converged = fitting.fit_model(data, fitting.starting_model(data), folder)
+        posterior, converged = fitting.fit_model(data, suggest_model(data), folder)
         with console.stage("ranking"):
             peaks = fitting.best_peaks(posterior)
             final = posterior.leaderboard(scale="elo", active_within=_SEASON)
@@ -73,7 +73,7 @@ def demo(output: options.Output = Path("jaxkick-demo"), float64: options.Float64
                 list(peaks["name"][:_DEMO_CURVES]),
                 "Bundesliga, 1963 to 2009",
             )
-    _finish(files, converged)
+    _finish([folder / inputs.MODEL_FILE, *files], converged)
 
 
 def fit(
@@ -106,6 +106,7 @@ def fit(
     """
     import jax
 
+    from jaxkick import suggest_model
     from jaxkick.cli import fitting, inputs
 
     schema = columns.schema()
@@ -113,27 +114,15 @@ def fit(
         data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
         typer.echo(repr(data), err=True)
         # Check all inputs before learning, which takes the time.
-        start = fitting.starting_model(data)
+        start = suggest_model(data)
         shown = inputs.read_scale(scale, start.likelihood)
         if fixtures is not None:
             inputs.read_fixtures(fixtures, reading, schema, data.index.scale)
         folder = fitting.make_folder(output)
         posterior, converged = fitting.fit_model(data, start, folder, max_steps)
-        with console.stage("ranking"):
-            board = posterior.leaderboard(scale=shown)
-            known = inputs.competitors(posterior)
-            best = [known[str(name)] for name in board["name"]]
-            if fixtures is None:
-                forecasts = fitting.pair_up(posterior, best[:_PAIRED], _time_of(posterior))
-            else:
-                forecasts = inputs.forecast_file(posterior, fixtures, reading, newcomers=True)
-        with console.stage("writing"):
-            tables = {"leaderboard": board, "forecasts": forecasts}
-            files = fitting.write_products(
-                folder, posterior, tables, best[:_CURVES], title or results.stem
-            )
+        board, files = _write_league(posterior, folder, shown, fixtures, reading, title)
     emit(_head(board, top), form)
-    _finish(files, converged)
+    _finish([folder / inputs.MODEL_FILE, *files], converged)
 
 
 def predict(
@@ -268,47 +257,74 @@ def update(
     model: options.ModelFile,
     results: options.Results,
     reading: options.Reading,
-    output: options.NewModel = None,
+    output: options.NewOutput = None,
+    fixtures: options.Fixtures = None,
+    title: options.Title = None,
     allow_repeats: options.Repeats = False,
     scale: options.Scale = None,
     top: options.Top = None,
     on_invalid: options.OnInvalid = Invalid.stop,
     form: options.Shape = Format.table,
 ) -> None:
-    """Add matches to a saved model and print the leaderboard. Parameters stay as they are.
+    """Add matches to a saved model. Parameters stay as they are.
 
-    The file has the columns of the fitted file. Matches can come in any order and include new
-    competitors.
+    Prints the leaderboard and writes all that `jaxkick fit` writes: the model, the leaderboard,
+    forecasts, a plot and a report. The file has the columns of the fitted file. Matches can come
+    in any order and include new competitors.
 
     \b
     Examples:
       jaxkick update league last_weekend.csv --top 5
-      jaxkick update league last_weekend.csv --output league/next.jaxkick
+      jaxkick update league last_weekend.csv --output next_league
     """
     import jax
 
-    from jaxkick.cli import inputs
+    from jaxkick.cli import fitting, inputs
 
     path = inputs.model_path(model)
-    target = path if output is None else output
-    if target.is_dir():
-        target = target / inputs.MODEL_FILE
-    if not target.parent.is_dir():
-        raise UsageError(
-            f"--output is {str(output)!r}, but the folder {str(target.parent)!r} does not exist."
-        )
     with jax.enable_x64(True):
         posterior = inputs.load_posterior(path)
+        schema = inputs.schema_of(posterior)
         shown = inputs.read_scale(scale, posterior.model.likelihood)
-        matches = inputs.read_matches(results, reading, inputs.schema_of(posterior))
+        if fixtures is not None:
+            inputs.read_fixtures(fixtures, reading, schema, posterior.data.index.scale)
+        matches = inputs.read_matches(results, reading, schema)
+        if output is not None:
+            path = fitting.make_folder(output) / inputs.MODEL_FILE
         with inputs.file_errors(matches.table), console.stage("updating"):
-            updated = posterior.update(matches.columns, on_invalid=on_invalid.value)
-        if not allow_repeats:
-            _refuse_repeats(updated, len(posterior.data), results.name)
-        board = updated.leaderboard(scale=shown)
-        jaxkick.save(target, updated)
+            updated = posterior.update(
+                matches.columns, on_invalid=on_invalid.value, allow_repeats=allow_repeats
+            )
+        jaxkick.save(path, updated)
+        board, files = _write_league(updated, path.parent, shown, fixtures, reading, title)
     emit(_head(board, top), form)
-    _finish([target])
+    _finish([path, *files])
+
+
+def _write_league(
+    posterior: Any,
+    folder: Path,
+    scale: Any,
+    fixtures: Path | None,
+    reading: options.Reading,
+    title: str | None,
+) -> tuple[Any, list[Path]]:
+    """Write the leaderboard, forecasts, a plot and a report; return the leaderboard and files."""
+    from jaxkick.cli import fitting, inputs
+
+    with console.stage("ranking"):
+        board = posterior.leaderboard(scale=scale)
+        known = inputs.competitors(posterior)
+        best = [known[str(name)] for name in board["name"]]
+        if fixtures is None:
+            forecasts = fitting.pair_up(posterior, best[:_PAIRED], _time_of(posterior))
+        else:
+            forecasts = inputs.forecast_file(posterior, fixtures, reading, newcomers=True)
+    with console.stage("writing"):
+        tables = {"leaderboard": board, "forecasts": forecasts}
+        name = title or folder.resolve().name
+        files = fitting.write_products(folder, posterior, tables, best[:_CURVES], name)
+    return board, files
 
 
 def _head(columns: Mapping[str, Any], count: int | None) -> dict[str, Any]:
@@ -347,20 +363,6 @@ def _forecast_match(posterior: Any, sides: Sequence, time: Any, home: int) -> di
     names = {"first": one, "second": other, **({"home": sides[home < 0]} if home else {})}
     texts = {name: np.array([str(value)]) for name, value in names.items()}
     return {"time": np.atleast_1d(time), **texts, **prediction.columns()}
-
-
-def _refuse_repeats(updated: Any, before: int, source: str) -> None:
-    """Refuse matches that the model already has: the same competitors at the same time."""
-    times, features = (each.tolist() for each in updated.data.observations[:2])
-    keys = [(time, *names) for time, names in zip(times, features, strict=True)]
-    old = set(keys[:before])
-    repeated = sum(key in old for key in keys[before:])
-    if repeated:
-        raise UsageError(
-            f"{repeated:,} of the {len(keys) - before:,} observations in {source!r} are in the "
-            "model already: the same competitors at the same time. Remove them, or pass "
-            "--allow-repeats if they met more than once."
-        )
 
 
 app = typer.Typer(

@@ -1,7 +1,7 @@
 """Convert columns of cells to names, numbers, flags, outcomes and times.
 
 Whatever is ambiguous is refused with a `DataError` that names the row: dates such as 03/04/2020,
-decimal commas, half points, dates of several formats. `datetime` parses dates, because
+decimal commas, dates of several formats. `datetime` parses dates, because
 `pyarrow.compute.strptime` reads 2020-02-30 as 2020-03-01.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.files import FileTable
+from jaxkick.data.columns import NUMBER
 from jaxkick.errors import DataError
 
 __all__ = [
@@ -26,12 +27,6 @@ _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),
     **dict.fromkeys(("false", "f", "no", "n", "0"), 0.0),
 }
-_TIES = dict.fromkeys(("d", "draw", "drawn", "t", "tie", "tied", "1/2-1/2", "½-½"), 0.0)
-_RESULTS = {
-    **dict.fromkeys(("w", "win", "won", "h", "home", "first", "true", "1-0"), 1.0),
-    **_TIES,
-    **dict.fromkeys(("l", "loss", "lose", "lost", "a", "away", "second", "false", "0-1"), -1.0),
-}
 _DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _SHORT_DAYS = ("%d.%m.%y", "%d/%m/%y", "%m/%d/%y")
 _WORDY_DAYS = ("%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y")
@@ -41,7 +36,6 @@ _FORMATS = [
     _ISO, *(day + hour for day in (*_DAYS, *_SHORT_DAYS, *_WORDY_DAYS) for hour in _HOURS)
 ]  # fmt: skip
 _EIGHT_DIGITS = re.compile(r"(1[89]|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class Cells(NamedTuple):
@@ -54,7 +48,7 @@ class Cells(NamedTuple):
     @property
     def values(self) -> Any:
         """The cells: a tuple of texts, or an arrow array."""
-        return self.table.column(self.name, self.option)
+        return self.table.columns[self.name]
 
     @property
     def texts(self) -> tuple[str, ...] | None:
@@ -140,42 +134,18 @@ def read_sides(cells: Cells) -> Any:
     return read_numbers(cells) if numbers else read_names(cells)
 
 
-def read_outcomes(cells: Cells, first: Sequence, second: Sequence) -> np.ndarray:
-    """Read outcomes from numbers, words, or the names of winners, given those of both sides."""
-    texts = cells.texts
-    if texts is not None and any(_number(text) is None for text in set(texts)):
-        return _outcomes_from_words(cells, list(zip(texts, first, second, strict=True)))
-    numbers = read_numbers(cells)
-    if texts is None and str(cells.values.type) == "bool":
-        return 2.0 * numbers - 1.0
-    levels = set(numbers[~np.isnan(numbers)].tolist())
-    if 0.5 in levels and levels <= {0.0, 0.5, 1.0}:
-        cells.refuse(
-            int(np.argmax(numbers == 0.5)),
-            ", half a point",
-            "Write wins, ties and losses as 1, 0 and -1, or in words.",
-        )
-    return numbers
+def read_outcomes(cells: Cells, coded: bool) -> Any:
+    """Read outcomes as numbers if all cells are numbers, else as texts, with `None` if missing.
 
-
-def _outcomes_from_words(cells: Cells, rows: list[tuple]) -> np.ndarray:
-    """Outcomes from winners' names if the column names any, else from words."""
-    named = any(text and text in pair for text, *pair in rows)
-    words = _TIES if named else _RESULTS
-    outcomes = np.full(len(rows), math.nan)
-    for row, (text, one, other) in enumerate(rows):
-        winner = {one: 1.0, other: -1.0} if named else {}
-        outcome = winner.get(text, words.get(text.casefold()))
-        if outcome is not None:
-            outcomes[row] = outcome
-        elif not _is_missing(text):
-            cells.refuse(
-                row,
-                ", which is not an outcome",
-                "Write numbers, words such as win, draw and loss (or H, D and A), or the name of "
-                "the winner.",
-            )
-    return outcomes
+    Args:
+        cells: the column.
+        coded: whether the user says what the values mean, so that numbers stay texts.
+    """
+    if cells.texts is None:
+        return cells.values
+    if not coded and all(_number(text) is not None for text in set(cells.texts)):
+        return read_numbers(cells)
+    return [None if _is_missing(text) else text for text in cells.texts]
 
 
 def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
@@ -192,7 +162,7 @@ def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
     distinct = [text for text in dict.fromkeys(cells.texts) if not _is_missing(text)]
     if not distinct:
         cells.refuse_all(f"is empty in {cells.table.source!r}")
-    if date_format is None and all(map(_NUMBER.fullmatch, distinct)):
+    if date_format is None and all(map(NUMBER.fullmatch, distinct)):
         # A majority, because one day that does not exist must not turn all dates into numbers.
         if 2 * sum(map(bool, map(_EIGHT_DIGITS.fullmatch, distinct))) <= len(distinct):
             return read_numbers(cells)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxkick import Dataset, History, Model, suggest_model
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
-from jaxkick.cli.fitting import note_if_stopped, starting_model
+from jaxkick.cli.fitting import note_if_stopped
 from jaxkick.cli.inputs import read_time
 from jaxkick.cli.output import show_time
 from jaxkick.data.schema import DEFAULT_GROUP
@@ -69,7 +69,7 @@ def model_before(data: Dataset, when: Any) -> Model:
 
     The class of the likelihood depends on all matches.
     """
-    likelihood = starting_model(data).likelihood
+    likelihood = suggest_model(data).likelihood
     earlier = data.subset(data.index.times < float(data.index.to_time(when, "start")))
     return suggest_model(earlier, type(likelihood))
 

@@ -27,10 +27,12 @@ _OPTIONS = {
     **dict.fromkeys(("counts", "difference", "result"), _SCORES),
     "home": "`--home-column`",
     "on_invalid='drop'": "`--on-invalid drop`",
+    "allow_repeats=True": "`--allow-repeats`",
+    "outcomes={1: 1, 0.5: 0, 0: -1}": "`--win 1 --tie 0.5 --loss 0`",
 }
 _SAME_NAME = frozenset({
     "active_within", "first", "interval", "max_steps", "min_matches", "neutral", "on_invalid",
-    "scale", "second", "start", "time", "unit", "weight",
+    "outcome", "scale", "second", "start", "time", "unit", "weight",
 })  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])

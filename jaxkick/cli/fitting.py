@@ -11,31 +11,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxkick import Dataset, Model, Posterior, infer, learn, plotting, save, suggest_model
+from jaxkick import Dataset, Model, Posterior, infer, learn, plotting, save
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.inputs import MODEL_FILE, read_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
-from jaxkick.errors import DataError
 from jaxkick.io import atomic_write
 from jaxkick.posterior.leaderboard import points_of
 
 __all__ = [
-    "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up", "starting_model",
-    "write_products",
+    "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up", "write_products"
 ]  # fmt: skip
-
-
-def starting_model(data: Dataset) -> Model:
-    """Suggest the model to start learning from; refuse ambiguous outcomes."""
-    if set(np.unique(data.observations.outcome).tolist()) == {0.0, 1.0}:
-        raise DataError(
-            "{argument} is 0 or 1 in every row, so 0 may be a loss or a tie",
-            "Write losses as -1, or outcomes in words: win, draw and loss, or true and false.",
-            argument="outcome",
-        )
-    return suggest_model(data)
 
 
 def fit_model(
@@ -132,7 +119,7 @@ def pair_up(posterior: Posterior, names: Sequence[Hashable], time: Any) -> dict[
 
 def make_folder(path: Path) -> Path:
     """Make the folder unless it exists."""
-    if path.exists() and not path.is_dir():
+    if (path.exists() and not path.is_dir()) or path.suffix == Path(MODEL_FILE).suffix:
         raise UsageError(f"--output is {str(path)!r}, which is a file. Give a folder.")
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -155,19 +142,19 @@ def write_products(
         title: the title of the report.
 
     Returns:
-        The files, with that of the model.
+        The files.
     """
     written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
     forecasts = tables["forecasts"].items()
     chances = {name: column for name, column in forecasts if not name.startswith("score_")}
-    with _unless_missing("plot"):
+    with _noting_failure("plot", Exception):
         written.append(_plot(folder / "scores.png", posterior, curves))
-    with _unless_missing("report"):
+    with _noting_failure("report", ImportError):
         from jaxkick.report import write_report
 
         path = folder / "report.html"
         written.append(write_report(path, posterior, title=title, forecasts=chances))
-    return [folder / MODEL_FILE, *written]
+    return written
 
 
 def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
@@ -183,8 +170,8 @@ def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
 
 
 @contextmanager
-def _unless_missing(what: str) -> Iterator[None]:
-    """Turn a missing library into a note that names the extra."""
+def _noting_failure(what: str, kind: type[Exception]) -> Iterator[None]:
+    """Print a note if a file cannot be written; for a missing library it names the extra."""
     try:
         yield
     except ImportError:
@@ -192,3 +179,5 @@ def _unless_missing(what: str) -> Iterator[None]:
             f"no {what} was written, because a library is not installed. Install it with "
             f'`pip install "jaxkick[{what}]"`.'
         )
+    except kind as error:
+        console.note(f"no {what} was written ({type(error).__name__}: {error}).")

@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,10 @@ from jaxkick.cli.console import UsageError, option_of
 from jaxkick.cli.files import FileTable, read_table, suggest
 from jaxkick.cli.options import Reading
 from jaxkick.data.columns import TimeScale
-from jaxkick.data.schema import ATTACK, HOME, Feature, Schema
-from jaxkick.errors import DataError, DroppedWarning
+from jaxkick.data.reading import Rules
+from jaxkick.data.reading import read_table as read_observations
+from jaxkick.data.schema import ATTACK, HOME, PAIR, Feature, Schema
+from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
 
@@ -44,14 +45,14 @@ def read_matches(
     path: Path, reading: Reading, schema: Schema, with_outcome: bool = True
 ) -> Matches:
     """Read the columns that a schema names; outcomes and weights only on request."""
-    table = read_table(path, reading.encoding, reading.delimiter)
+    # In Python a number may stand in place of a column.
+    roles = [role for role in _roles(schema, reading, with_outcome) if isinstance(role[0], str)]
+    wanted = {name: option for name, option, _, _ in reversed(roles)}
+    table = read_table(path, reading.encoding, reading.delimiter, wanted)
     columns: dict[str, Any] = {}
     meanings: dict[str, str] = {}
     with file_errors(table):
-        for name, option, meaning, convert in _roles(schema, reading, columns, with_outcome):
-            # In Python a number may stand in place of a column.
-            if not isinstance(name, str):
-                continue
+        for name, option, meaning, convert in roles:
             if meanings.setdefault(name, meaning) != meaning:
                 raise UsageError(
                     f"the column {name!r} cannot be both {meanings[name]} and {meaning}."
@@ -67,12 +68,9 @@ def read_matches(
 
 
 def _roles(
-    schema: Schema, reading: Reading, columns: dict[str, Any], with_outcome: bool
+    schema: Schema, reading: Reading, with_outcome: bool
 ) -> Iterator[tuple[Any, str, str, Callable[[Cells], Any]]]:
-    """The columns of a schema: name, option, meaning and converter.
-
-    Outcomes come last, because the names in `columns` are needed to read them.
-    """
+    """The columns of a schema: name, option, meaning and converter."""
     number = "a number", cells.read_numbers
     read_times = partial(cells.read_times, date_format=reading.date_format)
     yield schema.time, "--time", "a time", read_times
@@ -85,16 +83,17 @@ def _roles(
         yield schema.home, "--home-column", "the side at home", cells.read_sides
     yield schema.neutral, "--neutral", "a flag", cells.read_flags
     for name, column in schema.covariates:
-        yield column, f"covariate {name!r}", *number
+        yield column, f"covariate {name!r}", "a covariate", cells.read_sides
+    for name in schema.interactions:
+        yield name, f"interaction {name!r}", "a label", cells.read_names
     if not with_outcome:
         return
     yield schema.weight, "--weight", *number
     first, second = schema.result or schema.difference or schema.counts or (None, None)
     yield first, "--score-first", *number
     yield second, "--score-second", *number
-    first, second = (columns[side[0][0]] for side in sides.values())
-    read = partial(cells.read_outcomes, first=first, second=second)
-    yield schema.outcome, "--outcome", "an outcome", read
+    read_outcomes = partial(cells.read_outcomes, coded=isinstance(schema.outcomes, tuple))
+    yield schema.outcome, "--outcome", "an outcome", read_outcomes
 
 
 def _side_columns(side: Any) -> Sequence[tuple[str, Any]]:
@@ -103,14 +102,13 @@ def _side_columns(side: Any) -> Sequence[tuple[str, Any]]:
 
 
 def read_dataset(
-    path: Path, reading: Reading, schema: Schema, unit: str | None, on_invalid: str
+    path: Path, reading: Reading, schema: Schema, unit: str | None, on_invalid: OnInvalid
 ) -> Dataset:
     """Read a data set from a file; `unit` and `on_invalid` as in `Dataset.from_frame`."""
     matches = read_matches(path, reading, schema)
-    arguments = asdict(schema) | {"covariates": None}
-    del arguments["library"]
+    rules = Rules(unit=unit, on_invalid=on_invalid, schema=schema)
     with file_errors(matches.table):
-        return Dataset.from_frame(matches.columns, **arguments, unit=unit, on_invalid=on_invalid)
+        return Dataset.from_observations(read_observations(matches.columns, rules))
 
 
 @contextmanager
@@ -169,7 +167,12 @@ def competitors(posterior: Posterior) -> dict[str, Hashable]:
         features = [name for name in names if isinstance(name, Feature) and name.role == ATTACK]
         return {str(feature.name): feature.name for feature in features}
     others = {HOME, *(name for name, _ in schema.covariates)}
-    return {str(name): name for name in names if name not in others}
+    roles = {*schema.interactions, PAIR, *others}
+    return {
+        str(name): name
+        for name in names
+        if name not in others and not (isinstance(name, Feature) and name.role in roles)
+    }
 
 
 def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: bool) -> Hashable:

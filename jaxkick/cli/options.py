@@ -36,13 +36,9 @@ OnInvalid = Annotated[
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
-NewModel = Annotated[
+NewOutput = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="Model file to write, or an existing folder; default: overwrite the model.",
-    ),
+    typer.Option("--output", "-o", help="Folder to write to; default: that of the model."),
 ]
 Fixtures = Annotated[
     Path | None,
@@ -52,7 +48,9 @@ Fixtures = Annotated[
     ),
 ]
 Shape = Annotated[Format, typer.Option("--format", help="Format of the standard output.")]
-Title = Annotated[str | None, typer.Option(help="Title of the report.")]
+Title = Annotated[
+    str | None, typer.Option(help="Title of the report; default: the name of the folder.")
+]
 Float64 = Annotated[
     bool, typer.Option("--float64/--float32", help="Precision; single is faster on a GPU.")
 ]
@@ -118,9 +116,16 @@ class Columns:
     outcome: Annotated[
         str | None,
         typer.Option(
-            help="Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; or the name of "
-            "the winner. Other numbers are differences of points.",
+            help="Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; 1-0, 1/2-1/2 "
+            "and 0-1; or the name of the winner. Other numbers are differences of points.",
         ),
+    ] = None
+    win: Annotated[
+        str | None, typer.Option(help="Value of --outcome for a win of the first side.")
+    ] = None
+    tie: Annotated[str | None, typer.Option(help="Value of --outcome for a tie.")] = None
+    loss: Annotated[
+        str | None, typer.Option(help="Value of --outcome for a win of the second side.")
     ] = None
     score_first: Annotated[str | None, typer.Option(help="Column of the first side's points.")] = (
         None
@@ -180,11 +185,16 @@ class Columns:
             )
         if self.home and self.home_column is not None:
             raise UsageError("--home and --home-column contradict each other. Give one of them.")
+        coded = {self.win: 1.0, self.tie: 0.0, self.loss: -1.0}
+        coded = {value: number for value, number in coded.items() if value is not None}
+        if coded and (self.outcome is None or self.win is None or self.loss is None):
+            raise UsageError("--win and --loss (and --tie) go with --outcome. Give all of them.")
         named = ("time", "first", "second", "outcome", "neutral", "weight")
         columns: dict[str, Any] = {name: getattr(self, name) for name in named}
         if points:
             columns[str(self.read_as)] = (self.score_first, self.score_second)
-        return Schema(home=self.home_column or self.home or None, **columns)
+        home = self.home_column or self.home or None
+        return Schema.of(home=home, outcomes=coded or None, **columns)
 
 
 def expand(command: Callable) -> Callable:

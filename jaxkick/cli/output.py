@@ -18,6 +18,7 @@ _SHORT_NAMES = {"p_win": "win", "p_tie": "tie", "p_loss": "loss"}
 _PROBABILITIES = frozenset({"best", "win", "tie", "loss"})
 _PAIRS = {"interval": ("lower", "upper"), "ranks": ("rank_lower", "rank_upper")}
 _HIDDEN = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _MIN_WIDTH = 120
 _DIGITS = 4
 
@@ -44,9 +45,15 @@ def write_csv(path: Path, columns: Mapping[str, Any]) -> Path:
 
 def _as_csv(columns: Mapping[str, Any]) -> str:
     text = io.StringIO(newline="")
+    rows = [[_harmless(cell) for cell in row] for row in [tuple(columns), *_rows(columns)]]
     # An empty cell stands for `None`.
-    csv.writer(text, lineterminator="\n").writerows([list(columns), *_rows(columns)])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """Quote a text that a spreadsheet would run as a formula, such as `=HYPERLINK(...)`."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def _rows(columns: Mapping[str, Any]) -> list[tuple]:

@@ -1,5 +1,6 @@
 """The user's columns as arrays: numbers, booleans and times, from any library or list."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple, TypeAlias
@@ -10,15 +11,19 @@ import numpy as np
 from jaxkick.errors import DataError
 
 __all__ = [
+    "NUMBER",
+    "TEXTS",
     "UNITS",
     "Column",
     "TimeScale",
     "as_column",
     "check_length",
     "chunks",
+    "holds_texts",
     "is_boolean",
     "is_missing",
     "look_like_dates",
+    "plain_value",
     "read_times",
     "to_floats",
     "to_list",
@@ -36,6 +41,11 @@ UNITS = {
     "second": 1 / 86400,
 }
 """The length of each unit in days."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
+"""A number as it may be written in a table."""
+
+TEXTS = (nw.String, nw.Categorical, nw.Enum)
 
 _CHUNK = 1 << 17
 _BOOLEANS = (bool, np.bool_)
@@ -143,6 +153,18 @@ def is_boolean(values: Any) -> bool:
     return all(isinstance(value, _BOOLEANS) or is_missing(value) for value in values)
 
 
+def holds_texts(column: Column) -> bool:
+    """Return whether a column has texts other than numbers and empty ones."""
+    if isinstance(column, nw.Series) and column.dtype != nw.Object:
+        if column.dtype not in TEXTS:
+            return False
+        column = column.unique()
+    elif isinstance(column, np.ndarray) and column.dtype.kind in "biufM":
+        return False
+    texts = {cell for cell in to_list(column) if isinstance(cell, str) and cell}
+    return bool(texts) and not any(map(NUMBER.fullmatch, texts))
+
+
 def is_missing(value: Any) -> bool:
     """Return whether a value is missing: `None`, NaN, NaT, pandas' NA or an empty string."""
     try:
@@ -153,6 +175,11 @@ def is_missing(value: Any) -> bool:
     except ValueError:
         # An array is a value of its own.
         return False
+
+
+def plain_value(value: Any) -> Any:
+    """A value to compare: the text of a number as that number."""
+    return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else value
 
 
 class TimeScale(NamedTuple):

@@ -24,6 +24,7 @@ from jaxkick.data.reading import (
     Rules,
     join_observations,
     library_of,
+    library_of_columns,
     read_arrays,
     read_observations,
     read_table,
@@ -48,9 +49,11 @@ class Dataset(eqx.Module):
     observations keep it. A feature named twice in an observation has its coefficients added.
 
     Arguments that all of them take:
-        outcome: a number for each observation, coded as the likelihood asks: for a winner
-            +1 (first) or -1 (second). Booleans say whether the first side won. `None` if the
-            first side always won. One number is used for all.
+        outcome: a number for each observation, coded as the likelihood asks: +1 if the first
+            side won, -1 if the second side won, 0 for a tie. Or booleans (whether the first side
+            won), words (win, draw and loss; W, D and L; H, D and A; 1-0, ½-½ and 0-1), or the
+            names of the winners. `None` if the first side always won. One number is used for
+            all.
         weight: factors on the observations' log-likelihoods, at least zero; 1 if `None`.
         groups: which features share a kernel: a mapping from feature names to group names, a
             function of a feature's name, or `None`. Features that a mapping does not name,
@@ -101,6 +104,7 @@ class Dataset(eqx.Module):
         first: SideColumns,
         second: SideColumns,
         outcome: str | float | None = None,
+        outcomes: Mapping[Any, float | None] | str | None = None,
         result: Pair | None = None,
         difference: Pair | None = None,
         counts: Pair | None = None,
@@ -108,6 +112,8 @@ class Dataset(eqx.Module):
         neutral: str | None = None,
         weight: str | float | None = None,
         covariates: Mapping[Hashable, str | float] | None = None,
+        interactions: str | Sequence[str] | None = None,
+        pairs: bool = False,
         groups: Groups = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
@@ -128,9 +134,13 @@ class Dataset(eqx.Module):
                 from columns of names to columns of fractions (or numbers).
             second: the same for the second side.
             outcome: the column of outcomes; see the class.
+            outcomes: what the values of this column mean, such as `{1: 1, 0.5: 0, 0: -1}` or
+                `{"model_a": 1, "tie": 0, "model_b": -1}`; a value of `None` is a missing outcome.
+                `"words"` and `"winner"` (names) are recognised if it is `None`.
             result: two columns of points, read as win (+1), tie (0) or loss (-1) of the first
-                side.
-            difference: two columns of points, read as the first side's minus the second's.
+                side. Points are whole or half numbers of at least 0.
+            difference: two columns of points of at least 0, read as the first side's minus the
+                second's.
             counts: two columns of points, read as two observations of every match: the count
                 of each side, from its attack and the other's defence. The features are
                 `Feature(name, "attack")` and `Feature(name, "defence")` in the groups
@@ -144,7 +154,15 @@ class Dataset(eqx.Module):
             weight: the column of weights.
             covariates: further features by name, each with the column of its coefficients or
                 one number for all matches. A coefficient of 0 leaves the feature out of that
-                match. With `counts`, the second side's count has the opposite sign.
+                match. With `counts`, the second side's count has the opposite sign. A column of
+                texts makes a feature of each label: `Feature("Wembley", "stadium")` in the group
+                `"stadium"` for `covariates={"stadium": "ground"}`.
+            interactions: a column of labels, such as the surface, or a list of columns. Each
+                competitor has a further skill for each label: `Feature("Ada", "surface", "clay")`
+                in the group `"surface"`.
+            pairs: whether every pair of opponents has a further skill, so that A can beat B, B
+                beat C, and C beat A (paper, section 4.2.3): `Feature("Ada", "pair", "Ben")` in
+                the group `"pair"`, with the names in order.
             groups: which features share a kernel; a function decides for all features,
                 including those that this method adds.
 
@@ -158,6 +176,7 @@ class Dataset(eqx.Module):
             first=first,
             second=second,
             outcome=outcome,
+            outcomes=outcomes,
             result=result,
             difference=difference,
             counts=counts,
@@ -165,9 +184,10 @@ class Dataset(eqx.Module):
             neutral=neutral,
             weight=weight,
             covariates=covariates,
-            library=library_of(frame),
+            interactions=interactions,
+            pairs=pairs,
         )
-        rules = Rules(groups, unit, on_invalid, likelihood, schema)
+        rules = Rules(groups, unit, on_invalid, likelihood, schema, library_of(frame))
         return cls.from_observations(read_table(frame, rules), dtype, row_length)
 
     @classmethod
@@ -202,7 +222,8 @@ class Dataset(eqx.Module):
         """
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
         columns = Columns(times, sides, covariates or {}, outcome, weight)
-        rules = Rules(groups, unit, on_invalid, likelihood)
+        library = library_of_columns(times, first, second, outcome)
+        rules = Rules(groups, unit, on_invalid, likelihood, library=library)
         return cls.from_observations(read_observations(columns, rules), dtype, row_length)
 
     @classmethod
@@ -230,7 +251,8 @@ class Dataset(eqx.Module):
         See the class for the other arguments.
         """
         columns = Columns(times, {"observations": (observations, 1.0)}, {}, outcome, weight)
-        rules = Rules(groups, unit, on_invalid, likelihood)
+        library = library_of_columns(times, observations, outcome)
+        rules = Rules(groups, unit, on_invalid, likelihood, library=library)
         return cls.from_observations(read_observations(columns, rules), dtype, row_length)
 
     @classmethod
@@ -261,7 +283,8 @@ class Dataset(eqx.Module):
 
         See the class for the other arguments.
         """
-        rules = Rules(groups, unit, on_invalid, likelihood)
+        library = library_of_columns(times, outcome)
+        rules = Rules(groups, unit, on_invalid, likelihood, library=library)
         observations = read_arrays(times, features, coefficients, outcome, weight, names, rules)
         return cls.from_observations(observations, dtype, row_length)
 
@@ -322,6 +345,7 @@ class Dataset(eqx.Module):
             grouping=index.grouping,
             scale=index.scale,
             schema=index.schema,
+            library=index.library,
         )
 
     def __len__(self) -> int:

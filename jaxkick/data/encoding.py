@@ -92,6 +92,7 @@ class Index:
         entry_observations: observation of each entry.
         grouping: the rule for the groups, which also gives the group of unseen names.
         schema: the meaning of the user's table, if there was one.
+        library: the library of the user's table or columns, if there was one.
         row_length: steps of the rows of the chains, if the user chose them.
     """
 
@@ -110,6 +111,7 @@ class Index:
     entry_observations: np.ndarray
     grouping: Groups
     schema: Schema | None = None
+    library: str | None = None
     row_length: int | None = None
 
     def __post_init__(self) -> None:
@@ -135,11 +137,6 @@ class Index:
     def unit(self) -> str | None:
         """The unit of time, where it is known."""
         return self.scale.unit
-
-    @property
-    def library(self) -> str | None:
-        """The library of the user's table, where there was one."""
-        return None if self.schema is None else self.schema.library
 
     @cached_property
     def bases(self) -> np.ndarray:
@@ -385,6 +382,7 @@ def encode(
         entry_observations=entries,
         grouping=observations.grouping,
         schema=observations.schema,
+        library=observations.library,
         row_length=row_length,
     )
     return index, tuple(chains), slots.reshape(-1, features.shape[1])

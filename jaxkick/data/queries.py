@@ -1,12 +1,20 @@
 """Questions of predictions: named features at times, as arrays of feature numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxkick.data.columns import TimeScale, to_floats, to_list
+from jaxkick.data.columns import (
+    TimeScale,
+    as_column,
+    holds_texts,
+    is_missing,
+    to_floats,
+    to_list,
+)
 from jaxkick.data.encoding import Played
 from jaxkick.data.reading import naming_columns, read_frame
 from jaxkick.data.schema import HOME, Feature, Schema
@@ -17,9 +25,10 @@ from jaxkick.data.sides import (
     check_home,
     join,
     read_covariate,
+    read_further,
     read_side,
 )
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, suggest_names
 
 __all__ = ["Directory", "Match", "Query", "read_match", "read_matches", "read_query"]
 
@@ -83,6 +92,7 @@ def read_query(
     numbers = np.asarray(directory.to_time(times, "time"))
     sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
     covariates = {name: _without_array(values) for name, values in covariates.items()}
+    schema = directory.schema
     arguments = {name: values for name, (values, _) in sides.items()}
     arguments |= {f"covariates[{name!r}]": values for name, values in covariates.items()}
     lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
@@ -97,6 +107,11 @@ def read_query(
         blocks.append(
             Block(*(np.repeat(part, count // max(len(many), 1), axis=0) for part in block))
         )
+    roles = () if schema is None else schema.interactions
+    labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}
+    pairs = schema is not None and schema.pairs and len(sides) == 2
+    further = read_further(blocks, labels, pairs, vocabulary)
+    blocks += chain.from_iterable(further.values())
     for name, values in covariates.items():
         label = f"covariates[{name!r}]"
         one_for_all = lengths.get(label) == 1 and count > 1
@@ -140,7 +155,7 @@ def read_match(
     home: ArrayLike | None,
 ) -> Match:
     """Read matches by name; `home` is +1 if the first side is at home, -1 the second, 0 neutral."""
-    extra = dict(covariates or {})
+    extra = _read_covariates(directory, covariates or {})
     if home is not None:
         if HOME not in directory.names:
             raise DataError(
@@ -167,10 +182,46 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
             _side_cells(side, argument, num_rows) for argument, (side, _) in columns.sides.items()
         )
         covariates = {
-            name: to_floats(values, f"covariates[{name!r}]", num_rows)
+            name: values
+            if holds_texts(values)
+            else to_floats(values, f"covariates[{name!r}]", num_rows)
             for name, values in columns.covariates.items()
         }
+        covariates = _read_covariates(directory, covariates | dict(columns.labels))
     return Match(first, second, covariates), columns.times
+
+
+def _read_covariates(
+    directory: Directory, covariates: Mapping[Hashable, Any]
+) -> dict[Hashable, Any]:
+    """Check the names of covariates, and replace columns of texts by a feature for each label."""
+    schema = directory.schema
+    roles = () if schema is None else schema.interactions
+    known = {HOME, *roles, *(() if schema is None else (name for name, _ in schema.covariates))}
+    numeric: dict[Hashable, Any] = {}
+    for name, values in covariates.items():
+        labels = to_list(as_column(values, "covariates")) if _is_many(values) else [values]
+        if name not in roles and holds_texts(labels):
+            for label in dict.fromkeys(labels):
+                feature = Feature(label, str(name))
+                if is_missing(label) or directory.group_of(feature) not in directory.groups:
+                    raise DataError(
+                        "{argument} is {value}, but must be a number",
+                        argument=f"covariates[{name!r}]",
+                        value=label,
+                    )
+                there = [float(each == label) for each in labels]
+                numeric[feature] = there if _is_many(values) else 1.0
+            continue
+        if name not in known and directory.feature_ids([name])[0] < 0:
+            raise DataError(
+                "{argument} has the name {value}, which the data does not have",
+                suggest_names(name, [*known, *directory.names]),
+                argument="covariates",
+                value=name,
+            )
+        numeric[name] = values
+    return numeric
 
 
 def _side_cells(side: Any, argument: str, num_rows: int) -> list:
@@ -211,6 +262,12 @@ def _without_array(values: Any) -> Any:
 def _is_many(values: Any) -> bool:
     """Return whether an argument gives one value for each query rather than one for all."""
     return hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping, Feature))
+
+
+def _for_all(values: Any, count: int) -> list:
+    """One value for each query."""
+    many = list(values) if _is_many(values) else [values]
+    return many * count if len(many) == 1 else many
 
 
 def _common_length(lengths: Mapping[str, int]) -> int:

@@ -2,19 +2,16 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import narwhals as nw
 import numpy as np
 
-from jaxkick.data.columns import (
-    TimeScale,
-    as_column,
-    is_boolean,
-    is_missing,
-    read_times,
-    to_floats,
-)
+from jaxkick.data.columns import TimeScale, as_column, is_missing, read_times, to_floats
+from jaxkick.data.outcomes import Points, read_outcomes, read_points
 from jaxkick.data.schema import HOME, Groups, Schema, read_groups
 from jaxkick.data.sides import (
     Block,
@@ -23,6 +20,7 @@ from jaxkick.data.sides import (
     join,
     on_both_sides,
     read_covariate,
+    read_further,
     read_home,
     read_side,
     split_counts,
@@ -37,11 +35,15 @@ __all__ = [
     "check_outcomes",
     "join_observations",
     "library_of",
+    "library_of_columns",
     "read_arrays",
     "read_frame",
     "read_observations",
     "read_table",
+    "refuse_repeats",
 ]
+
+_REPEATS = "allow_repeats=True"
 
 
 class OutcomeDomain(Protocol):
@@ -70,6 +72,8 @@ class Observations(NamedTuple):
         grouping: the rule for the groups of features.
         scale: the conversion between the user's times and numbers.
         schema: the meaning of the user's table, if there was one.
+        library: the library of the user's table or columns: `"pandas"`, `"polars"`, `"pyarrow"`,
+            or `None`.
     """
 
     times: np.ndarray
@@ -82,6 +86,7 @@ class Observations(NamedTuple):
     grouping: Groups
     scale: TimeScale
     schema: Schema | None = None
+    library: str | None = None
 
     def take(self, chosen: Any) -> "Observations":
         """Choose observations by a boolean mask, a slice or numbers; all names stay."""
@@ -107,8 +112,9 @@ class Columns(NamedTuple):
         times: the time of each match.
         sides: for each argument the values that `read_side` takes, and their sign.
         covariates: coefficients of further features by name, the home advantage among them.
-        outcome: outcomes; `None` where the first side always won; two columns for counts.
+        outcome: outcomes or `Points`; `None` where the first side always won.
         weight: weights, or `None`.
+        labels: labels of each match by the role of the skills that competitors have for them.
     """
 
     times: Any
@@ -116,6 +122,7 @@ class Columns(NamedTuple):
     covariates: Mapping[Hashable, Any]
     outcome: Any
     weight: Any
+    labels: Mapping[str, Any] = MappingProxyType({})
 
 
 class Rules(NamedTuple):
@@ -126,6 +133,16 @@ class Rules(NamedTuple):
     on_invalid: OnInvalid = "raise"
     likelihood: OutcomeDomain | None = None
     schema: Schema | None = None
+    library: str | None = None
+
+
+def library_of_columns(*columns: Any) -> str | None:
+    """The library of the first column that has one."""
+    for column in columns:
+        series = nw.from_native(column, series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return series.implementation.value
+    return None
 
 
 def library_of(frame: Any) -> str | None:
@@ -220,8 +237,7 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
             pair = getattr(schema, argument)
             if pair is not None:
                 one, other = (to_floats(column(argument, c), argument, num_rows) for c in pair)
-                outcome = (one, other) if argument == "counts" else one - other
-                outcome = np.sign(outcome) if argument == "result" else outcome
+                outcome = Points(argument, one, other)
     covariates = {}
     if schema.has_home:
         home = schema.home if schema.home is True else column("home", schema.home, optional=True)
@@ -229,9 +245,9 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
         covariates[HOME] = read_home(home, neutral, first, second, num_rows)
     for name, value in schema.covariates:
         covariates[name] = column(f"covariates[{name!r}]", value)
-    return Columns(
-        times, {"first": (first, 1.0), "second": (second, -1.0)}, covariates, outcome, weight
-    )
+    labels = {name: column(f"interactions[{name!r}]", name) for name in schema.interactions}
+    sides = {"first": (first, 1.0), "second": (second, -1.0)}
+    return Columns(times, sides, covariates, outcome, weight, labels)
 
 
 def read_observations(columns: Columns, rules: Rules) -> Observations:
@@ -242,6 +258,8 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     blocks = {}
     for argument, (values, sign) in columns.sides.items():
         blocks[argument] = read_side(values, sign, vocabulary, argument, len(times))
+    pairs = rules.schema is not None and rules.schema.pairs
+    further = read_further(list(blocks.values()), columns.labels, pairs, vocabulary)
     for name, values in columns.covariates.items():
         argument = f"covariates[{name!r}]"
         blocks[argument] = read_covariate(name, values, vocabulary, argument, len(times))
@@ -258,12 +276,24 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
             "the same competitor is on both sides",
             "Remove matches of a competitor against itself",
         )
+    for argument, (block, *_) in further.items():
+        problem, remedy = "{argument} has a missing label", "Label every match"
+        checks.refuse((block.features < 0).all(axis=1), problem, remedy, argument)
     first, *others = blocks.values()
     if copies == 2:
         block, vocabulary = split_counts(first, others[0], others[1:], vocabulary)
     else:
-        block = join([first, *others])
-    read = _finish(times, scale, block, columns.outcome, columns.weight, checks, rules, copies)
+        block = join([first, *others, *chain.from_iterable(further.values())])
+    outcome = columns.outcome
+    if isinstance(outcome, Points):
+        outcome = read_points(outcome, checks)
+    else:
+        sides = [values for values, _ in columns.sides.values()] if len(columns.sides) > 1 else []
+        meaning = None if rules.schema is None else rules.schema.outcomes
+        outcome, meaning = read_outcomes(outcome, meaning, sides, len(times))
+        if rules.schema is not None:
+            rules = rules._replace(schema=replace(rules.schema, outcomes=meaning))
+    read = _finish(times, scale, block, outcome, columns.weight, checks, rules, copies)
     names, places = vocabulary.sort(read.features)
     return read._replace(names=names, features=places[read.features])
 
@@ -314,6 +344,7 @@ def read_arrays(
             argument="features",
         )
     known = tuple(range(num_features)) if names is None else _check_names(names)
+    outcome, _ = read_outcomes(outcome, None, (), len(times))
     return _finish(times, scale, block, outcome, weight, checks, rules)._replace(names=known)
 
 
@@ -359,6 +390,50 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         rows=rows,
         names=names,
     )
+
+
+def refuse_repeats(old: Observations, new: Observations) -> None:
+    """Refuse new matches that the data already has: the same sides at the same time.
+
+    A data set without times, or with one time for all, says nothing about repeats.
+
+    Raises:
+        DataError: if there is such a match.
+    """
+    timeless = old.schema is not None and not isinstance(old.schema.time, str)
+    if timeless or len(old.times) == 0 or (len(old.times) > 1 and np.ptp(old.times) == 0):
+        return
+    here = np.flatnonzero(np.isin(new.times, old.times))
+    if not here.size or new.scale != old.scale:
+        return
+    there = np.flatnonzero(np.isin(old.times, new.times[here]))
+    known = set(_matches(old, there, old.coefficients.dtype))
+    keys = _matches(new, here, old.coefficients.dtype)
+    repeated = here[[key in known for key in keys]]
+    if repeated.size:
+        rows = np.unique(new.row_numbers[repeated])
+        raise DataError(
+            "the data already has a match of the same sides at the same time",
+            f"Remove matches that are in the data, or pass {{{_REPEATS}}} if they met again.",
+            row=int(rows[0]),
+            count=len(rows),
+            mentions=[_REPEATS],
+        )
+
+
+def _matches(observations: Observations, chosen: np.ndarray, dtype: np.dtype) -> list[tuple]:
+    """A key of each chosen observation: its time, and its features with their coefficients."""
+    names = observations.names
+    times = observations.times[chosen].tolist()
+    slots = observations.features[chosen].tolist()
+    parts = observations.coefficients[chosen].astype(dtype).tolist()
+    return [
+        (
+            time,
+            frozenset((names[k], x) for k, x in zip(features, coefficients, strict=True) if k >= 0),
+        )
+        for time, features, coefficients in zip(times, slots, parts, strict=True)
+    ]
 
 
 def check_outcomes(
@@ -422,14 +497,14 @@ def _finish(
     times: np.ndarray,
     scale: TimeScale,
     block: Block,
-    outcome: Any,
+    outcome: np.ndarray,
     weight: Any,
     checks: Checks,
     rules: Rules,
     copies: int = 1,
 ) -> Observations:
-    """Read outcomes and weights, and leave out refused rows; the names are still to be set."""
-    outcome, weight = _read_outcome(outcome, weight, checks, rules, len(times), copies)
+    """Check outcomes, read weights and leave out refused rows; the names are still to be set."""
+    weight = _check_outcome(outcome, weight, checks, rules, len(times), copies)
     block = block.compact()
     checks.refuse(
         ~(block.features >= 0).any(axis=1),
@@ -440,37 +515,38 @@ def _finish(
     groups = groups if rules.schema is None else rules.schema.groups(groups)
     rows = None if copies == 1 else np.arange(len(outcome)) // copies
     read = Observations(
-        np.repeat(times, copies), *block, outcome, weight, rows, (), groups, scale, rules.schema
+        np.repeat(times, copies),
+        *block,
+        outcome,
+        weight,
+        rows,
+        names=(),
+        grouping=groups,
+        scale=scale,
+        schema=rules.schema,
+        library=rules.library,
     )
     kept = checks.kept()
     return read if kept is None else read.take(kept)
 
 
-def _read_outcome(
-    outcome: Any, weight: Any, checks: Checks, rules: Rules, num_rows: int, copies: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """The outcome and the weight of each observation."""
+def _check_outcome(
+    outcome: np.ndarray, weight: Any, checks: Checks, rules: Rules, num_rows: int, copies: int
+) -> np.ndarray | None:
+    """Refuse outcomes and weights that cannot be used; return the weights."""
     problem = "{argument} is missing or infinite"
-    if copies == 2:
-        outcome = np.stack(outcome, axis=1).ravel()
-    else:
-        given = 1.0 if outcome is None else outcome
-        given = given if np.isscalar(given) else as_column(given, "outcome")
-        outcome = to_floats(given, "outcome", num_rows)
-        # Booleans say whether the first side won.
-        outcome = 2.0 * outcome - 1.0 if is_boolean(given) else outcome
     checks.refuse(~np.isfinite(outcome), problem, "Give every observation an outcome", "outcome")
     if rules.likelihood is not None:
         bad = np.asarray(rules.likelihood.check(outcome))
         remedy = "Choose another likelihood"
         checks.refuse(bad, _outcome_problem(rules.likelihood), remedy, "outcome", outcome)
     if weight is None:
-        return outcome, None
+        return None
     weight = to_floats(weight, "weight", num_rows)
     checks.refuse(~np.isfinite(weight), problem, "Give finite weights", "weight")
     problem = "{argument} is {value}, but must not be negative"
     checks.refuse(weight < 0, problem, "Give weights of at least 0", "weight", weight)
-    return outcome, np.repeat(weight, copies)
+    return np.repeat(weight, copies)
 
 
 def _check_names(names: Sequence[Hashable]) -> tuple[Hashable, ...]:

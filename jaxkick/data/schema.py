@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxkick.data.columns import plain_value
 from jaxkick.errors import DataError
 
 __all__ = [
@@ -12,8 +13,13 @@ __all__ = [
     "DEFENCE",
     "HOME",
     "LEVEL",
+    "OUTCOMES",
+    "PAIR",
+    "WINNER",
+    "WORDS",
     "Feature",
     "Groups",
+    "Meaning",
     "Pair",
     "Schema",
     "SideColumns",
@@ -33,10 +39,21 @@ LEVEL = "level"
 
 ATTACK, DEFENCE = "attack", "defence"
 
+PAIR = "pair"
+"""The role of the skill of a competitor against one other, and its group."""
+
+WORDS, WINNER = "words", "winner"
+
+OUTCOMES = "outcomes={1: 1, 0.5: 0, 0: -1}"
+"""An example of the argument, for errors; the command line shows its options instead."""
+
 Groups: TypeAlias = Mapping[Hashable, str] | Callable[[Hashable], str] | None
 Pair: TypeAlias = tuple[str, str]
 SideColumns: TypeAlias = str | Sequence[str] | Mapping[str, str | float]
 _Side: TypeAlias = str | tuple[tuple[str, str | float], ...]
+
+Meaning: TypeAlias = str | tuple[tuple[Any, float | None], ...] | None
+"""What the values of a column of outcomes mean; see `Schema.outcomes`."""
 
 _OUTCOMES = {
     "outcome": "outcome {0!r}",
@@ -47,18 +64,26 @@ _OUTCOMES = {
 
 
 class Feature(NamedTuple):
-    """The key of one of several skills of a competitor, such as `Feature("Bayern", "attack")`.
+    """The key of one of several skills of a competitor.
+
+    For example `Feature("Bayern", "attack")`, `Feature("Ada", "surface", "clay")`, or
+    `Feature("Ada", "pair", "Ben")`. The label of a covariate is a feature, too:
+    `Feature("Wembley", "stadium")`.
 
     Attributes:
-        name: the name of the competitor.
+        name: the name of the competitor, or the label of a covariate.
         role: the skill, which is also the feature's group unless `groups` says otherwise.
+        label: the value of the column `role` for which the competitor has this skill, or the
+            opponent; `None` if there is one skill of this role.
     """
 
     name: Hashable
     role: str
+    label: Hashable = None
 
     def __str__(self) -> str:
-        return f"{self.name} {self.role}"
+        label = "" if self.label is None else f" {self.label}"
+        return f"{self.name} {self.role}{label}"
 
 
 def with_role(side: Any, role: str) -> Any:
@@ -82,6 +107,8 @@ class Schema:
             coefficients (or one number) for a line-up over several columns.
         second: the same for the second side.
         outcome: the column of outcomes, one outcome for all, or `None`.
+        outcomes: what the values of this column mean: pairs of a value and its number, `"words"`,
+            `"winner"` (the name of the winner), or `None` for numbers and booleans.
         result: two columns of points, read as win, tie or loss.
         difference: two columns of points, read as their difference.
         counts: two columns of points, read as two counts.
@@ -89,7 +116,8 @@ class Schema:
         neutral: the column that says which matches are on neutral ground, or `None`.
         weight: the column of weights, one weight for all, or `None`.
         covariates: names of further features with their columns or numbers.
-        library: `"pandas"`, `"polars"`, `"pyarrow"`, or `None` for a mapping of columns.
+        interactions: columns of labels, for each of which competitors have a further skill.
+        pairs: whether every pair of competitors has a further skill.
     """
 
     time: str | float
@@ -103,12 +131,20 @@ class Schema:
     neutral: str | None = None
     weight: str | float | None = None
     covariates: tuple[tuple[Hashable, str | float], ...] = ()
-    library: str | None = None
+    interactions: tuple[str, ...] = ()
+    pairs: bool = False
+    outcomes: Meaning = None
 
     def __post_init__(self) -> None:
         given = [f"`{name}`" for name in _OUTCOMES if getattr(self, name) is not None]
         if len(given) > 1:
             raise DataError(f"{' and '.join(given)} each define the outcomes", "Pass only one.")
+        if self.counts is not None and (self.interactions or self.pairs):
+            raise DataError(
+                "`counts` gives competitors an attack and a defence, which `interactions` and "
+                "`pairs` do not extend",
+                "Pass `result` or `difference` instead.",
+            )
         for name, added in ((HOME, self.has_home), (LEVEL, self.counts is not None)):
             if added and any(covariate == name for covariate, _ in self.covariates):
                 raise DataError(
@@ -128,6 +164,9 @@ class Schema:
         difference: Any = None,
         counts: Any = None,
         covariates: Mapping[Hashable, str | float] | None = None,
+        interactions: str | Sequence[str] | None = None,
+        outcome: Any = None,
+        outcomes: Any = None,
         **plain: Any,
     ) -> "Schema":
         """Make a schema from the arguments of `Dataset.from_frame`.
@@ -142,6 +181,11 @@ class Schema:
             difference=_read_pair("difference", difference),
             counts=_read_pair("counts", counts),
             covariates=tuple((covariates or {}).items()),
+            interactions=(interactions,)
+            if isinstance(interactions, str)
+            else tuple(interactions or ()),
+            outcome=outcome,
+            outcomes=_read_meaning(outcomes, outcome),
             **plain,
         )
 
@@ -151,6 +195,14 @@ class Schema:
         return self.neutral is not None or self.home not in (None, False)
 
     @property
+    def defines_losses(self) -> bool:
+        """True if the table says which outcomes are losses, so that 0 can only be a tie."""
+        if self.outcomes is None:
+            return self.outcome is None
+        pairs = () if isinstance(self.outcomes, str) else self.outcomes
+        return not pairs or any(number is not None and number < 0 for _, number in pairs)
+
+    @property
     def columns(self) -> dict[str, Any]:
         """The column, or pair of columns, that each argument names; for error messages."""
         named: dict[str, Any] = {
@@ -158,13 +210,18 @@ class Schema:
             for argument in ("time", "first", "second", "weight", "home", "neutral")
         }
         given = [name for name in _OUTCOMES if getattr(self, name) is not None]
-        named["outcome"] = getattr(self, given[0]) if given else None
+        if given:
+            named[given[0]] = getattr(self, given[0])
         home = self.home if isinstance(self.home, str) else self.neutral
         named |= {_covariate(HOME): home} if self.has_home else {}
         named |= {_covariate(name): column for name, column in self.covariates}
-        texts = {name: column for name, column in named.items() if isinstance(column, str)}
-        pair = named["outcome"]
-        return texts | ({"outcome": pair} if isinstance(pair, tuple) else {})
+        named |= {f"interactions[{column!r}]": column for column in self.interactions}
+        points = [name for name in given if name != "outcome"]
+        return {
+            name: column
+            for name, column in named.items()
+            if isinstance(column, str) or name in points
+        }
 
     def groups(self, groups: Groups) -> Groups:
         """Add the groups of the features that this schema adds to the user's mapping."""
@@ -181,6 +238,11 @@ class Schema:
             value = getattr(self, name)
             if value is not None:
                 words.append(text.format(*(value if isinstance(value, tuple) else [value])))
+        if isinstance(self.outcomes, str):
+            words[-1] += " (names of winners)" if self.outcomes == WINNER else " (words)"
+        elif self.outcomes is not None:
+            pairs = [f"{value!r} is {x:+g}" for value, x in self.outcomes if x is not None]
+            words[-1] += f" ({', '.join(pairs)})"
         if len(words) == 2:
             words.append("first always won")
         if self.has_home:
@@ -190,6 +252,8 @@ class Schema:
         if self.weight is not None:
             words.append(f"weight {self.weight!r}")
         words += [f"covariate {name!r} = {value!r}" for name, value in self.covariates]
+        words += [f"skills by {column!r}" for column in self.interactions]
+        words += ["skills by pair"] if self.pairs else []
         return ", ".join(words)
 
 
@@ -249,6 +313,27 @@ def _read_pair(argument: str, columns: Any) -> Pair | None:
         argument=argument,
         value=columns,
     )
+
+
+def _read_meaning(outcomes: Any, outcome: Any) -> Meaning:
+    if outcomes is None or outcomes in (WORDS, WINNER):
+        return outcomes
+    pairs = dict(outcomes) if isinstance(outcomes, Mapping) else {}
+    kinds = {type(number) for number in pairs.values()}
+    if not pairs or not all(issubclass(kind, (int, float, type(None))) for kind in kinds):
+        raise DataError(
+            "{argument} is {value}, but must be a mapping from the values of a column to the "
+            "numbers 1, 0 and -1, or 'words' or 'winner'",
+            f"For example, {OUTCOMES}.",
+            argument="outcomes",
+            value=outcomes,
+        )
+    if not isinstance(outcome, str):
+        problem = "{argument} is given, but `outcome` names no column"
+        raise DataError(problem, "Pass both.", argument="outcomes")
+    if len(set(map(plain_value, pairs))) < len(pairs):
+        raise DataError("{argument} has a value twice", argument="outcomes")
+    return tuple((key, None if x is None else float(x)) for key, x in pairs.items())
 
 
 def _read_side(argument: str, columns: Any) -> _Side:

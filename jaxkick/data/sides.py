@@ -9,16 +9,19 @@ import narwhals as nw
 import numpy as np
 
 from jaxkick.data.columns import (
+    TEXTS,
     Column,
     as_column,
     check_length,
     chunks,
+    holds_texts,
     is_boolean,
     is_missing,
+    plain_value,
     to_floats,
     to_list,
 )
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, Feature
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, PAIR, Feature
 from jaxkick.errors import DataError, plain
 
 __all__ = [
@@ -28,8 +31,10 @@ __all__ = [
     "Vocabulary",
     "check_home",
     "join",
+    "match_sides",
     "on_both_sides",
     "read_covariate",
+    "read_further",
     "read_home",
     "read_side",
     "split_counts",
@@ -38,7 +43,6 @@ __all__ = [
 Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
-_TEXTS = (nw.String, nw.Categorical, nw.Enum)
 
 
 class Block(NamedTuple):
@@ -122,7 +126,7 @@ class Vocabulary:
 
     def encode(self, column: Column, argument: str) -> np.ndarray:
         """Encode a column of names as int32 codes, adding new names."""
-        if isinstance(column, nw.Series) and column.dtype in _TEXTS:
+        if isinstance(column, nw.Series) and column.dtype in TEXTS:
             values, inverse = _factorise_texts(column)
             return self.encode(values, argument)[inverse]
         if isinstance(column, nw.Series) and column.dtype.is_integer() and not column.null_count():
@@ -203,7 +207,10 @@ def read_side(
 def read_covariate(
     name: Hashable, values: Any, vocabulary: Vocabulary, argument: str, num_rows: int
 ) -> Block:
-    """Read a feature that is part of every observation where its coefficient is not zero."""
+    """Read a feature that is part of every observation where its coefficient is not zero.
+
+    A column of texts is read as labels, each of which is a feature with a coefficient of 1.
+    """
     if is_missing(name):
         raise DataError("{argument} has a missing name", argument="covariates")
     if name in vocabulary:
@@ -213,9 +220,70 @@ def read_covariate(
             argument="covariates",
             value=name,
         )
+    if not isinstance(values, (int, float, np.number)):
+        values = as_column(values, argument)
+        if holds_texts(values):
+            check_length(values, argument, num_rows)
+            labels = to_list(values)
+            there = np.array([not is_missing(label) for label in labels])
+            codes = vocabulary.encode([Feature(label, str(name)) for label in labels], argument)
+            return Block(codes[:, None], np.where(there, 1.0, np.nan)[:, None])
     coefficients = to_floats(values, argument, num_rows)[:, None]
     code = int(vocabulary.encode([name], argument)[0])
     return Block(np.full((num_rows, 1), code, np.int32), coefficients)
+
+
+def read_further(
+    sides: Sequence[Block], labels: Mapping[str, Any], pairs: bool, vocabulary: Vocabulary
+) -> dict[str, list[Block]]:
+    """Read further skills of the competitors: one for each label, and one for each opponent.
+
+    Args:
+        sides: the features of each side.
+        labels: for each role the labels of all matches.
+        pairs: whether every pair of opponents has a skill of its own. It counts for the one
+            whose name comes first in order.
+        vocabulary: the names, to which the `Feature` of each skill is added.
+
+    Returns:
+        Blocks by argument; slots of missing labels are empty.
+    """
+    names, further = vocabulary.names(), {}
+
+    def encode(role: str, own: np.ndarray, other: np.ndarray, labels: list) -> np.ndarray:
+        """The codes of `Feature(names[own], role, labels[other])`."""
+        own, other = np.broadcast_arrays(own, other)
+        known = (own >= 0) & (other >= 0)
+        keys, places = np.unique(
+            own[known] * np.int64(len(labels)) + other[known], return_inverse=True
+        )
+        both = zip(*np.divmod(keys, max(len(labels), 1)), strict=True)
+        codes = np.full(own.shape, -1, np.int32)
+        features = [Feature(names[name], role, labels[label]) for name, label in both]
+        codes[known] = vocabulary.encode(features, role)[places]
+        return codes
+
+    for role, values in labels.items():
+        argument = f"interactions[{role!r}]"
+        own, column = Vocabulary(), as_column(values, argument)
+        check_length(column, argument, len(sides[0].features))
+        codes = own.encode(column, argument)
+        codes = np.where(own.missing()[codes], np.int32(-1), codes)[:, None]
+        further[argument] = [
+            Block(encode(role, block.features, codes, own.names()), block.coefficients)
+            for block in sides
+        ]
+    if pairs:
+        if any(block.features.shape[1] != 1 for block in sides):
+            raise DataError("{argument} needs one name on each side", argument="pairs")
+        order = sorted(range(len(names)), key=lambda code: _sort_key(names[code]))
+        places = np.argsort(order)
+        one, other = (block.features for block in sides)
+        swapped = places[one] > places[other]
+        low, high = np.where(swapped, other, one), np.where(swapped, one, other)
+        coefficients = np.where(swapped, -1.0, 1.0) * sides[0].coefficients
+        further["pairs"] = [Block(encode(PAIR, low, high, names), coefficients)]
+    return further
 
 
 def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -> np.ndarray:
@@ -262,6 +330,29 @@ def check_home(values: np.ndarray) -> np.ndarray:
         values, (-1.0, 0.0, 1.0), "home", problem, "Pass other coefficients as covariates=."
     )
     return values
+
+
+def match_sides(cells: list, first: Any, second: Any) -> np.ndarray | None:
+    """Compare cells with the names of both sides: +1 the first, -1 the second, 0 neither.
+
+    Returns:
+        The signs; `None` if a side is a line-up.
+    """
+    if isinstance(first, Lineup) or isinstance(second, Lineup):
+        return None
+    sides = [to_list(as_column(side, "first")) for side in (first, second)]
+    kinds = {kind for side in sides for kind in set(map(type, side))}
+    if any(_cell_kind(kind) is not Hashable for kind in kinds):
+        return None
+    signs = np.zeros(len(cells))
+    for row, (cell, one, other) in enumerate(zip(cells, *sides, strict=True)):
+        if is_missing(cell):
+            continue
+        if not isinstance(cell, str):
+            # The command line reads names as texts, but a column of numbers as numbers.
+            one, other = plain_value(one), plain_value(other)
+        signs[row] = float(cell == one) - float(cell == other)
+    return signs
 
 
 def split_counts(
@@ -382,27 +473,23 @@ def _flatten(
 
 def _match_home(cells: list, first: Any, second: Any) -> np.ndarray:
     """Compare the names of the side at home with those of the two sides."""
-    sides = [[] if isinstance(side, Lineup) else to_list(side) for side in (first, second)]
-    nested = (_cell_kind(type(name)) is not Hashable for side in sides for name in side)
-    if not all(sides) or any(nested):
+    signs = match_sides(cells, first, second)
+    if signs is None:
         raise DataError(
             "{argument} holds names, but the sides are line-ups",
             "Pass +1 (first at home), -1 (second) and 0 (neutral).",
             argument="home",
         )
-    coefficients = np.zeros(len(cells))
-    for row, (cell, one, other) in enumerate(zip(cells, *sides, strict=True)):
-        if cell in (one, other):
-            coefficients[row] = 1.0 if cell == one else -1.0
-        elif not is_missing(cell):
+    for row in np.flatnonzero(signs == 0.0):
+        if not is_missing(cells[row]):
             raise DataError(
                 "{argument} is {value}, which is neither side of the match",
                 "Pass the side at home, or leave it empty on neutral ground.",
                 argument="home",
-                row=row,
-                value=cell,
+                row=int(row),
+                value=cells[row],
             )
-    return coefficients
+    return signs
 
 
 def _check_values(
@@ -447,7 +534,7 @@ def _sort_key(name: Hashable) -> tuple:
     if isinstance(name, (int, float)):
         return (0, name, "")
     if isinstance(name, Feature):
-        return (3, _sort_key(name.name), name.role)
+        return (3, _sort_key(name.name), name.role, _sort_key(name.label))
     return (1, 0, name) if isinstance(name, str) else (2, 0, f"{type(name).__name__} {name!r}")
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, Feature, Schema
+from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, PAIR, WINNER, Feature, Schema
 from jaxkick.errors import DataError
 
 __all__ = ["Columns", "extend_table", "make_table", "name_column", "write_observations"]
@@ -128,7 +129,7 @@ class _Writer:
         columns: dict[str, Any] = {}
         if isinstance(schema.time, str):
             columns[schema.time] = self.whole.scale.to_user(self.whole.times[self.matches])
-        others = {HOME, LEVEL, *(name for name, _ in schema.covariates)}
+        others = {HOME, LEVEL, PAIR, *schema.interactions, *(name for name, _ in schema.covariates)}
         others = {name for name in others if not isinstance(name, Feature)}
         for sign, side in ((1.0, schema.first), (-1.0, schema.second)):
             members = self._members(sign, others)
@@ -148,13 +149,19 @@ class _Writer:
                 columns.setdefault(schema.neutral, home == 0.0)
         for name, column in schema.covariates:
             if isinstance(column, str):
-                columns.setdefault(column, self._coefficient(name))
+                labels = self._labels(str(name), "name")
+                columns.setdefault(column, self._coefficient(name) if labels is None else labels)
+        for column in schema.interactions:
+            columns.setdefault(column, self._labels(column, "label"))
         return columns
 
     def _write_outcome(self, schema: Schema, columns: dict[str, Any]) -> None:
         outcome = np.asarray(self.whole.outcome[self.matches], np.float64)
         if isinstance(schema.outcome, str):
-            columns.setdefault(schema.outcome, outcome)
+            sides = (
+                [] if schema.outcomes != WINNER else [columns[schema.first], columns[schema.second]]
+            )
+            columns.setdefault(schema.outcome, write_outcomes(outcome, schema.outcomes, sides))
         if schema.counts is not None:
             second = np.append(np.asarray(self.whole.outcome, np.float64), np.nan)[self.seconds]
             pair, points = schema.counts, (outcome, second)
@@ -169,14 +176,24 @@ class _Writer:
         number = names.index(name) if name in names else -2
         return np.where(self.features == number, self.coefficients, 0.0).sum(axis=1)
 
+    def _labels(self, role: str, field: str) -> np.ndarray | None:
+        """The name or label of the features of a role in every match; `None` if there are none."""
+        names = self.whole.names
+        chosen = [isinstance(name, Feature) and name.role == role for name in names]
+        if not any(chosen):
+            return None
+        slots = np.array([*chosen, False])[self.features].argmax(axis=1)
+        features = self.features[np.arange(len(slots)), slots].tolist()
+        return name_column(getattr(names[feature], field) for feature in features)
+
     def _members(self, sign: float, others: set[Hashable]) -> list[dict[Hashable, float]]:
         """The names of one side of every match, with their coefficients."""
         names = self.whole.names
         role = ATTACK if sign > 0 else DEFENCE
         counts = self.whole.schema is not None and self.whole.schema.counts is not None
         labels = [
-            (name.name if name.role == role else None)
-            if counts and isinstance(name, Feature)
+            (name.name if counts and name.role == role else None)
+            if isinstance(name, Feature) and (counts or name.role in others)
             else (None if name in others else name)
             for name in names
         ]

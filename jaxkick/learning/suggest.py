@@ -3,12 +3,15 @@
 import numpy as np
 
 from jaxkick.data.dataset import Dataset
+from jaxkick.data.schema import OUTCOMES
 from jaxkick.errors import DataError
 from jaxkick.kernels import AbstractKernel, Constant, Matern12
 from jaxkick.likelihoods import AbstractLikelihood, Gaussian, OrdinalProbit, Poisson, Probit
 from jaxkick.model import Model
 
 __all__ = ["suggest_model"]
+
+_CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 
 def suggest_model(
@@ -34,12 +37,13 @@ def suggest_model(
         The model.
 
     Raises:
-        DataError: if outcomes are 0 and 1 and there is no likelihood.
+        DataError: if there is no likelihood, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
+            may be codes of losses, ties and wins.
     """
     outcome = data.observations.outcome
     if likelihood is None:
         counted = data.schema is not None and data.schema.counts is not None
-        likelihood = Poisson if counted else _likelihood_for(outcome)
+        likelihood = Poisson if counted else _likelihood_for(data, outcome)
     if isinstance(likelihood, type):
         likelihood = likelihood.from_outcomes(outcome)
     share = likelihood.score_variance(outcome) / len(data.chains)
@@ -51,12 +55,18 @@ def suggest_model(
     return Model(next(iter(kernels.values())) if alone else kernels, likelihood)
 
 
-def _likelihood_for(outcome: np.ndarray) -> type[AbstractLikelihood]:
+def _likelihood_for(data: Dataset, outcome: np.ndarray) -> type[AbstractLikelihood]:
     levels = set(np.unique(outcome).tolist())
-    if levels == {0.0, 1.0}:
+    told = data.schema is not None and data.schema.defines_losses
+    if not told and levels != {1.0} and len(levels) <= 3 and levels <= _CODES:
+        *shown, last = [f"{level:g}" for level in sorted(levels)]
+        shown = f"{', '.join(shown)} and {last}" if shown else last
         raise DataError(
-            "outcomes are 0 and 1, which may mean losses and wins, or ties and wins",
-            "Pass losses as -1, outcomes as booleans, or a likelihood.",
+            f"{{argument}} holds only {shown}, which may be losses, ties or wins",
+            "Write losses as -1, ties as 0 and wins as 1, or say what the values mean with "
+            f"{{{OUTCOMES}}}. If they are measured, choose a likelihood.",
+            argument="outcome",
+            mentions=[OUTCOMES],
         )
     if levels <= {-1.0, 1.0}:
         return Probit

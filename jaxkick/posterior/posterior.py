@@ -18,7 +18,7 @@ from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Query
-from jaxkick.data.reading import Rules
+from jaxkick.data.reading import Rules, refuse_repeats
 from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError, OnInvalid, plain, suggest_names
 from jaxkick.inference.checks import check_fit
@@ -126,6 +126,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         tol: float = 0.05,
         max_steps: int = 1000,
         on_invalid: OnInvalid = "raise",
+        allow_repeats: bool = False,
         throw: bool = True,
         progress: Progress = False,
     ) -> "Posterior":
@@ -142,6 +143,8 @@ class Posterior(AbstractPredictor, eqx.Module):
             tol: as in `infer`.
             max_steps: as in `infer`.
             on_invalid: `"raise"` or `"drop"`, as for the data set.
+            allow_repeats: whether to accept matches of the same sides at the same time as a
+                match of the data. Data with one time for all accepts them always.
             throw: whether to raise an error when the fixed point was not reached.
             progress: as in `infer`.
 
@@ -149,12 +152,15 @@ class Posterior(AbstractPredictor, eqx.Module):
             The new posterior; this one does not change.
 
         Raises:
-            DataError: if the matches cannot be used.
+            DataError: if the matches cannot be used, or are in the data already.
             InferenceError: if the fixed point was not reached and `throw` is true.
         """
         index = self.data.index
         rules = Rules(index.grouping, index.unit, on_invalid, self.model.likelihood, index.schema)
-        data = self.data.extended(read_alike(matches, rules))
+        new = read_alike(matches, rules)
+        if not allow_repeats:
+            refuse_repeats(self.data.observations, new)
+        data = self.data.extended(new)
         model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
         start = carry_sites(self.sites, self.data, data)

@@ -113,32 +113,95 @@ def test_predict_a_file(league, posterior, tmp_path):
         assert record["p_win"] == pytest.approx(chance, rel=1e-9)
 
 
-def test_update_overwrites_and_refuses_repeats(league, posterior, tmp_path):
-    model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
-    ran = run("update", model, league.later, "--format", "json")
-    expected = posterior.update(pd.read_csv(league.later, sep=";")).leaderboard(scale="elo")
+def test_update_rewrites_all_that_fit_wrote(league, posterior, tmp_path):
+    folder = shutil.copytree(league.folder, tmp_path / "league")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    ran = run("update", folder, league.later, "--format", "json")
+    assert ran.code == 0, ran.err
+    updated = posterior.update(pd.read_csv(league.later, sep=";"))
+    expected = updated.leaderboard(scale="elo")
     agree(json.loads(ran.out), expected)
-    before = (tmp_path / "model.jaxkick").read_bytes()
-    again = run("update", model, league.later)
-    assert again.code == 2
-    assert "6 of the 6 observations in 'later.csv' are in the model already" in again.err
-    assert (tmp_path / "model.jaxkick").read_bytes() == before
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after.keys() == before.keys()
+    assert all(after[name] != before[name] for name in after)
+    written = pd.read_csv(folder / "leaderboard.csv")
+    np.testing.assert_allclose(written["rating"], expected["rating"], rtol=1e-9)
+    row = pd.read_csv(folder / "forecasts.csv").iloc[0]
+    match = updated.predict(row["first"], row["second"], row["time"], home=1)
+    assert row["p_win"] == pytest.approx(float(match.p_win), rel=1e-9)
+    # The same matches again are refused in the words of Python.
+    again = run("update", folder, league.later)
+    with pytest.raises(jk.DataError, match=r"^Row 0: the data already has a match of the") as error:
+        updated.update(pd.read_csv(league.later, sep=";"))
+    assert again.code == 1
+    words = str(error.value).removeprefix("Row 0").replace("allow_repeats=True", "--allow-repeats")
+    assert again.err == f"error: Line 2 of 'later.csv'{words}\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == after
+    allowed = run("update", folder, league.later, "--allow-repeats", "--top", 1)
+    assert allowed.code == 0
+    assert len(jk.load(folder / "model.jaxkick").data) == SIZE + 12
 
 
-def test_failed_update_changes_nothing(league, tmp_path):
+def test_update_writes_to_another_folder_and_changes_nothing_if_it_fails(league, tmp_path):
     model = shutil.copy(league.folder / "model.jaxkick", tmp_path)
     before = (tmp_path / "model.jaxkick").read_bytes()
     refused = run("update", model, league.later, "--scale", "abc")
     assert (refused.code, refused.out) == (2, "")
-    nowhere = run("update", model, league.later, "-o", tmp_path / "none" / "x.jaxkick")
-    assert nowhere.code == 2
-    assert "--output is" in nowhere.err
-    assert "updating" not in refused.err + nowhere.err
-    (tmp_path / "next").mkdir()
-    assert run("update", model, league.later, "-o", tmp_path / "next").code == 0
+    file = run("update", model, league.later, "-o", tmp_path / "next.jaxkick")
+    assert file.code == 2
+    assert "which is a file. Give a folder" in file.err
+    assert "updating" not in refused.err + file.err
+    fixtures = write(tmp_path / "f.csv", [("2021-06-01", "Ada", "Zoë")], ("date", "home", "away"))
+    options = ("-o", tmp_path / "next", "--fixtures", fixtures, "--title", "Next")
+    assert run("update", model, league.later, *options).code == 0
     assert (tmp_path / "model.jaxkick").read_bytes() == before
+    assert pd.read_csv(tmp_path / "next" / "forecasts.csv")["away"].tolist() == ["Zoë"]
     grown = jk.load(tmp_path / "next" / "model.jaxkick")
     assert grown.data.num_observations == SIZE + 6
+
+
+def test_codes_words_and_winners_in_a_file(tmp_path):
+    sides = [row[:3] for row in play(40)]
+    codes = [("1", "0.5", "0")[place % 3] for place in range(40)]
+    chess = write(
+        tmp_path / "chess.csv",
+        [[*side, code] for side, code in zip(sides, codes, strict=True)],
+        ("date", "white", "black", "points"),
+    )
+    columns = ("--time", "date", "--first", "white", "--second", "black", "--outcome", "points")
+    refused = run("fit", chess, *columns, "-o", tmp_path / "out")
+    assert refused.code == 1
+    assert "`--outcome` holds only 0, 0.5 and 1" in refused.err
+    assert "what the values mean with `--win 1 --tie 0.5 --loss 0`" in refused.err
+    coded = (*columns, "--win", 1, "--tie", 0.5, "--loss", 0, "--max-steps", 1)
+    ran = run("fit", chess, *coded, "-o", tmp_path / "out")
+    assert "outcome  +1 (14), 0 (13), -1 (13)" in ran.err
+    later = [["2030-01-01", "Ada", "Ben", "1"], ["2030-01-02", "Ada", "Ben", "0"]]
+    later = write(tmp_path / "later.csv", later, ("date", "white", "black", "points"))
+    assert run("update", tmp_path / "out", later).code == 0
+    data = jk.load(tmp_path / "out" / "model.jaxkick").data
+    assert data.observations.outcome[-2:].tolist() == [1, -1]
+
+
+def test_formulas_in_csv_are_harmless_and_a_failed_plot_is_noted(tmp_path, monkeypatch):
+    def fail(*args, **options):
+        raise ValueError("no such symbol")
+
+    monkeypatch.setattr(jk.plotting, "scores", fail)
+    names = {"Ada": '=HYPERLINK("http://x")', "Ben": "@SUM(1)", "Cleo": "-1+2", "Dan": "$x^{$"}
+    rows = [[names.get(cell, cell) for cell in row] for row in play(30)]
+    results = write(tmp_path / "results.csv", rows)
+    ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--max-steps", 1, "--format", "csv")
+    assert "note: no plot was written (ValueError: no such symbol)." in ran.err
+    assert (tmp_path / "out" / "report.html").stat().st_size > 0
+    files = [
+        (tmp_path / "out" / f"{name}.csv").read_text() for name in ("leaderboard", "forecasts")
+    ]
+    for text in (ran.out, *files):
+        cells = [cell for row in csv.DictReader(io.StringIO(text)) for cell in row.values()]
+        assert not [cell for cell in cells if cell.startswith(("=", "@", "-1+"))]
+    assert "'=HYPERLINK" in ran.out
+    assert "$x^{$" in ran.out
 
 
 def _suggested_before(results, start):

@@ -58,6 +58,14 @@ def test_every_command_has_help(command):
         (["2020-01-02", "", "B", 1, 0], "Line 3 .*`--first`.* missing name"),
         (["2020-01-02", "B", "B", 1, 0], "Line 3 .* both sides.*`--on-invalid drop`"),
         (["", "A", "B", 1, 0], "Line 3 .*`--time`.* missing or infinite"),
+        (
+            ["2020-01-02", "A", "B", -2, 0],
+            r"^error: Line 3 of 'results.csv': `--score-first` and `--score-second` \(columns "
+            r"'home_goals' and 'away_goals'\) is -2, but points must not be negative",
+        ),
+        (["2020-01-02", "A", "B", 1.3, 0], "Line 3 .* is 1.3, but points must be whole or half"),
+        (["2020-01-02", "A", "B", "1e400", 0], "Line 3 .* is missing or infinite"),
+        (["2020-01-02", "A", "B", "inf", 0], "Line 3 .* is missing or infinite"),
         (["02.01.2020", "A", "B", 1, 0], "Line 3 .* '02.01.2020'"),
     ],
 )
@@ -85,6 +93,8 @@ SCORES = ("--score-first", "home_goals", "--score-second", "away_goals")
         ((*BASE, *SCORES, "--home", "--home-column", "home"), "Give one of them"),
         ((*BASE, "--outcome", "goals"), "Did you mean 'home_goals' or 'away_goals'"),
         ((*BASE, "--outcome", "home"), "both a name and an outcome"),
+        ((*BASE, *SCORES, "--win", "1"), "go with --outcome"),
+        ((*BASE, "--outcome", "home_goals", "--win", "1"), "go with --outcome"),
         ((*BASE, *SCORES, "--encoding", "klingon"), "unknown"),
         ((*BASE, *SCORES, "--unit", "fortnight"), "fortnight"),
         ((*BASE, *SCORES, "--scale", "abc"), "--scale is 'abc'"),

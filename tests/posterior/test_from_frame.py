@@ -97,7 +97,7 @@ def test_two_counts():
 
 def test_a_missing_count_costs_one_observation():
     matches = MATCHES | {"y": [1, np.nan, 2, 0]}
-    with pytest.raises(ValueError, match=r"^Row 1: `outcome` \(columns 'x' and 'y'\) is missing"):
+    with pytest.raises(ValueError, match=r"^Row 1: `counts` \(columns 'x' and 'y'\) is missing"):
         Dataset.from_frame(matches, **COLUMNS, counts=("x", "y"))
     with pytest.warns(UserWarning, match="Dropped 1 of 8 observations: .*row 1") as caught:
         data = Dataset.from_frame(matches, **COLUMNS, counts=("x", "y"), on_invalid="drop")
