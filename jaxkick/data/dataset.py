@@ -35,8 +35,9 @@ from jaxkick.data.tables import write_observations
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.kernels import Epoch
 
-__all__ = ["Dataset", "concat", "read_alike"]
+__all__ = ["Dataset", "check_bits", "concat", "read_alike"]
 
+_ENABLE = "Call `jax.config.update('jax_enable_x64', True)`"
 _FEW = 10
 _SAMPLE = 100_000
 
@@ -521,6 +522,7 @@ class Dataset(eqx.Module):
 
     def _rebuilt(self, observations: Observations, like: "Dataset | None" = None) -> "Dataset":
         """Other observations with this data's type, row length and devices."""
+        check_bits(self)
         data = Dataset.from_observations(
             observations, self.outcome.dtype, self.index.row_length, like
         )
@@ -559,11 +561,24 @@ def _float_type(dtype: DTypeLike | None) -> np.dtype:
     if kind == np.float64 and own != np.float64:
         raise DataError(
             "{argument} is float64, but JAX is set to 32 bits",
-            "Enable `jax_enable_x64`, or pass float32 (time differences are computed in float64 "
-            "all the same).",
+            f"{_ENABLE}, or pass float32 (time differences are computed in float64 all the same).",
             argument="dtype",
         )
     return kind
+
+
+def check_bits(data: Dataset) -> None:
+    """Refuse data of 64 bits while JAX is set to 32 bits.
+
+    Raises:
+        DataError: if the settings changed since the data was made.
+    """
+    if data.outcome.dtype == np.float64 and jnp.result_type(float) != np.float64:
+        raise DataError(
+            "{argument} holds float64 numbers, but JAX is set to 32 bits now",
+            f"{_ENABLE}, or make the data again.",
+            argument="data",
+        )
 
 
 def _padded(

@@ -7,7 +7,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Bool
 from jaxkick._xla import is_known
-from jaxkick.data.dataset import Dataset
+from jaxkick.data.dataset import Dataset, check_bits
 from jaxkick.data.reading import check_outcomes as check_domain
 from jaxkick.errors import DataError
 from jaxkick.inference.methods import AbstractMethod
@@ -106,6 +106,7 @@ def _check_means(model: Model, data: Dataset) -> None:
 
 def check_outcomes(likelihood: AbstractLikelihood, data: Dataset, mask: ArrayLike | None) -> None:
     """Reject outcomes that are not valid for the likelihood, as far as they are known."""
+    check_bits(data)
     if not is_known(data.outcome) or not (mask is None or is_known(mask)):
         return
     count = len(data.outcome) if data.index is None else len(data)

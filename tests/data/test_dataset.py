@@ -25,6 +25,8 @@ TABLE = {
     "neutral": [False, True, False, False],
     "w": [1.0, 0.5, 2.0, 1.0],
     "rain": [0.0, 0.25, 0.0, 1.5],
+    "ground": ["Wembley", "Anfield", "Wembley", "Wembley"],
+    "surface": ["clay", "grass", "clay", "clay"],
     "first two": [["ann", "bob"], ["cid"], ["ann", "ann"], ["dan"]],
     "p1": ["eve", "eve", None, "fay"],
     "p2": ["fay", None, "eve", None],
@@ -39,6 +41,9 @@ SCHEMAS = {
     "difference": {"difference": ("x", "y"), "home": "where"},
     "home and neutral": {"outcome": "x", "home": "where", "neutral": "neutral"},
     "counts": {"counts": ("x", "y"), "home": "where", "covariates": {"rain": "rain"}},
+    "labels": {"outcome": "x", "covariates": {"stadium": "ground"}, "interactions": "surface"},
+    "labels of counts": {"counts": ("x", "y"), "covariates": {"stadium": "ground"}},
+    "pairs": {"result": ("x", "y"), "interactions": ["surface", "ground"], "pairs": True},
     "line-ups": {"first": "first two", "second": {"p1": "f1", "p2": "f2"}},
     "a list of columns": {"first": ["p1", "p2"], "second": "b"},
 }
@@ -188,3 +193,35 @@ def test_integers_stay_integers_under_counts():
     model = jk.Model(jk.kernels.Constant(0.1), jk.likelihoods.Poisson())
     board = jk.infer(model, data).leaderboard()
     assert sorted(board["name"].tolist()) == [7, 8, 9]
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+def test_data_of_64_bits_is_refused_under_32_bits():
+    data = league(5)
+    model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit())
+    message = r"^`data` holds float64 numbers, but JAX is set to 32 bits now. Call `jax.config"
+    with jax.enable_x64(False):
+        for use in (
+            lambda: jk.infer(model, data),
+            lambda: jk.learn(model, data),
+            lambda: jk.Stream.start(model, data),
+            lambda: data.subset([0, 1]),
+            lambda: jk.concat([data, data]),
+        ):
+            with pytest.raises(jk.DataError, match=message):
+                use()
+
+
+@pytest.mark.parametrize(("make", "table"), [(pd.Series, pd.DataFrame), (pl.Series, pl.DataFrame)])
+def test_columns_of_a_library_give_tables_of_that_library(make, table):
+    times, first, second = make([0.0, 1.0]), make(["a", "b"]), make(["b", "a"])
+    pairs = jk.Dataset.from_pairs(times, first, second)
+    mappings = jk.Dataset.from_mappings(times, [{"a": 1.0, "b": -1.0}] * 2, [1, -1])
+    arrays = jk.Dataset.from_arrays(times, [[0, 1]] * 2, [[1.0, -1.0]] * 2, [1, -1])
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), pairs)
+    for data in (pairs, mappings, arrays, pairs.subset([0]), jk.concat([mappings, mappings])):
+        assert isinstance(data.to_frame(), table)
+    assert isinstance(posterior.leaderboard(), table)
+    assert isinstance(
+        posterior.update(jk.Dataset.from_pairs([2.0], ["a"], ["b"])).leaderboard(), table
+    )

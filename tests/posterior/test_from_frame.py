@@ -187,3 +187,91 @@ def test_numbers_that_name_no_side_are_refused():
         ValueError, match=r"^Row 1: `home` \(column 'goals'\) is 3, but must be \+1"
     ):
         jk.Dataset.from_frame(table, time="t", first="a", second="b", home="goals")
+
+
+LABELS = MATCHES | {
+    "surface": ["clay", "grass", "clay", "clay"],
+    "ground": ["Wembley", "Anfield", "Wembley", "Anfield"],
+    "outcome": [1, -1, 1, 1],
+}
+FURTHER = {"interactions": "surface", "pairs": True, "covariates": {"stadium": "ground"}}
+
+
+def spelt_out(row):
+    """The features of a match of `LABELS`, by hand."""
+    a, b, surface, ground = (LABELS[name][row] for name in ("a", "b", "surface", "ground"))
+    low, high = sorted((a, b))
+    return {
+        a: 1.0,
+        b: -1.0,
+        Feature(ground, "stadium"): 1.0,
+        Feature(a, "surface", surface): 1.0,
+        Feature(b, "surface", surface): -1.0,
+        Feature(low, "pair", high): 1.0 if low == a else -1.0,
+    }
+
+
+@pytest.mark.parametrize("table", [dict, pd.DataFrame, pl.DataFrame])
+def test_skills_by_label_and_pair(table):
+    data = Dataset.from_frame(table(LABELS), **COLUMNS, outcome="outcome", **FURTHER)
+    expected = [spelt_out(row) for row in range(4)]
+    assert same(data, Dataset.from_mappings(LABELS["t"], expected, LABELS["outcome"]))
+    assert data.index.groups == ("pair", "skill", "stadium", "surface")
+    assert "skills by 'surface', skills by pair" in repr(data)
+
+
+def test_predictions_with_labels_and_pairs(tmp_path):
+    data = Dataset.from_frame(pd.DataFrame(LABELS), **COLUMNS, outcome="outcome", **FURTHER)
+    kernels = {group: jk.kernels.Constant(1.0) for group in data.index.groups}
+    posterior = jk.infer(jk.Model(kernels, jk.likelihoods.Probit()), data)
+    # By hand: the same match as a linear combination of its features.
+    wanted = posterior.linear_combination([spelt_out(0), spelt_out(1)], [4.0, 5.0])
+    fixtures = pd.DataFrame(LABELS).head(2).assign(t=[4.0, 5.0]).drop(columns="outcome")
+    jk.save(tmp_path / "model.jaxkick", posterior)
+    stream = jk.Stream.start(posterior.model, data)
+    for each in (posterior, jk.load(tmp_path / "model.jaxkick")):
+        forecast = each.forecast(fixtures)
+        np.testing.assert_allclose(forecast["score_mean"], wanted.mean, rtol=1e-12)
+        np.testing.assert_allclose(forecast["score_deviation"] ** 2, wanted.variance, rtol=1e-9)
+    given = {"surface": "clay", "stadium": "Wembley"}
+    match = posterior.predict("ant", "bee", 4.0, covariates=given)
+    np.testing.assert_allclose(match.mean, wanted.mean[0], rtol=1e-12)
+    both = {"surface": ["clay", "grass"], "stadium": ["Wembley", "Anfield"]}
+    matches = posterior.predict(["ant", "bee"], ["bee", "cat"], [4.0, 5.0], covariates=both)
+    np.testing.assert_allclose(matches.variance, wanted.variance, rtol=1e-12)
+    assert stream.predict("ant", "bee", 4.0, covariates=given).p_win > 0.5
+    # A label that the data does not have has the prior's score; so have new competitors.
+    new = posterior.predict("ant", "dog", 4.0, covariates={"surface": "ice", "stadium": "Wembley"})
+    plain = {"ant": 1.0, "dog": -1.0, Feature("Wembley", "stadium"): 1.0}
+    expected = posterior.linear_combination(plain, 4.0)
+    assert float(new.variance) == pytest.approx(float(expected.variance) + 3.0)
+    board = posterior.leaderboard(group="surface")
+    assert "ant surface clay" in set(board["name"])
+    assert set(posterior.leaderboard()["name"]) == {"ant", "bee", "cat"}
+    updated = posterior.update(fixtures.assign(outcome=1).assign(surface="ice"))
+    assert Feature("ant", "surface", "ice") in updated.data.names
+
+
+def test_labels_and_unknown_covariates_are_refused():
+    arguments = {**COLUMNS, "outcome": "outcome"}
+    with pytest.raises(jk.DataError, match=r"^Row 1: `interactions\['surface'\]` .* missing label"):
+        Dataset.from_frame(
+            LABELS | {"surface": ["clay", None, "clay", ""]}, **arguments, interactions="surface"
+        )
+    with pytest.raises(jk.DataError, match="which `interactions` and `pairs` do not extend"):
+        Dataset.from_frame(LABELS, **COLUMNS, counts=("x", "y"), pairs=True)
+    with pytest.raises(jk.DataError, match=r"`pairs` needs one name on each side"):
+        Dataset.from_frame(LABELS, time="t", first=["a", "host"], second="b", pairs=True)
+    table = LABELS | {"ground": ["1.5", "x", "2", "3"]}
+    with pytest.raises(jk.DataError, match=r"^Row 0: .* is '1.5', but must be a number"):
+        Dataset.from_frame(table, **arguments, covariates={"stadium": "ground"})
+    data = Dataset.from_frame(LABELS, **arguments, covariates={"rest": "x"})
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    with pytest.raises(
+        jk.DataError, match=r"has the name 'rset', which the data does not .*'rest'"
+    ):
+        posterior.predict("ant", "bee", 4.0, covariates={"rset": 1.0})
+    with pytest.raises(
+        jk.DataError, match=r"`covariates\['rest'\]` is 'long', but must be a number"
+    ):
+        posterior.predict("ant", "bee", 4.0, covariates={"rest": "long"})

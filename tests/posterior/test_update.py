@@ -116,3 +116,33 @@ def test_refusals():
         posterior.update(Dataset.from_pairs(["2001-01-01"], ["a"], ["b"]))
     with pytest.raises(ValueError, match=r"^Row 1: outcome 3 is not valid for Probit"):
         posterior.update(Dataset.from_pairs([1.0], ["a"], ["b"], [3.0]))
+
+
+def repeats(times=(0.0, 1.0, 2.0)):
+    table = {"t": list(times), "a": list("aba"), "b": list("bcc"), "y": [1, 1, -1]}
+    columns = {"time": "t", "first": "a", "second": "b", "outcome": "y"}
+    likelihood = jk.likelihoods.Probit()
+    data = Dataset.from_frame(table, **columns)
+    return table, jk.infer(jk.Model(jk.kernels.Constant(1.0), likelihood), data)
+
+
+def test_matches_of_the_data_are_refused():
+    table, posterior = repeats()
+    message = r"^Row 1: the data already has a match of the same sides at the same time\. Remove"
+    again = {"t": [9.0, 1.0], "a": ["a", "b"], "b": ["b", "c"], "y": [1, 1]}
+    with pytest.raises(jk.DataError, match=message):
+        posterior.update(again)
+    # A corrected result, too, is not another match.
+    with pytest.raises(jk.DataError, match=r"^Row 1: .* or pass `allow_repeats=True` if they met"):
+        posterior.update(again | {"y": [1, -1]})
+    with pytest.raises(jk.DataError, match=r"\(3 rows affected\)"):
+        posterior.update(posterior.data)
+    assert len(posterior.update(again, allow_repeats=True).data) == 5
+    assert len(posterior.update(table | {"t": [3.0, 4.0, 5.0]}).data) == 6
+    other = {"t": [1.0], "a": ["c"], "b": ["d"], "y": [1]}
+    assert len(posterior.update(other).data) == 4
+
+
+def test_matches_without_times_may_be_repeated():
+    table, posterior = repeats(times=(0.0, 0.0, 0.0))
+    assert len(posterior.update(table).data) == 6
