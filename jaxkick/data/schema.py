@@ -81,6 +81,10 @@ class Feature(NamedTuple):
     role: str
     label: Hashable = None
 
+    def __repr__(self) -> str:
+        label = "" if self.label is None else f", {self.label!r}"
+        return f"Feature({self.name!r}, {self.role!r}{label})"
+
     def __str__(self) -> str:
         label = "" if self.label is None else f" {self.label}"
         return f"{self.name} {self.role}{label}"
