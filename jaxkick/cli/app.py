@@ -322,6 +322,9 @@ def _write_league(
             forecasts = inputs.forecast_file(posterior, fixtures, reading, newcomers=True)
     with console.stage("writing"):
         tables = {"leaderboard": board, "forecasts": forecasts}
+        if (folder / "peaks.csv").exists():
+            # Written by `demo`.
+            tables["peaks"] = fitting.best_peaks(posterior)
         name = title or folder.resolve().name
         files = fitting.write_products(folder, posterior, tables, best[:_CURVES], name)
     return board, files

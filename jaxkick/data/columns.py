@@ -153,8 +153,11 @@ def is_boolean(values: Any) -> bool:
     return all(isinstance(value, _BOOLEANS) or is_missing(value) for value in values)
 
 
-def holds_texts(column: Column) -> bool:
-    """Return whether a column has texts other than numbers and empty ones."""
+def holds_texts(column: Column, mixed: bool = False) -> bool:
+    """Return whether a column has texts other than empty ones, and none of them is a number.
+
+    With `mixed`, one text that is not a number is enough.
+    """
     if isinstance(column, nw.Series) and column.dtype != nw.Object:
         if column.dtype not in TEXTS:
             return False
@@ -162,7 +165,8 @@ def holds_texts(column: Column) -> bool:
     elif isinstance(column, np.ndarray) and column.dtype.kind in "biufM":
         return False
     texts = {cell for cell in to_list(column) if isinstance(cell, str) and cell}
-    return bool(texts) and not any(map(NUMBER.fullmatch, texts))
+    numbers = sum(NUMBER.fullmatch(text) is not None for text in texts)
+    return numbers < len(texts) if mixed else bool(texts) and not numbers
 
 
 def is_missing(value: Any) -> bool:
@@ -250,6 +254,8 @@ class TimeScale(NamedTuple):
 def read_times(times: Any, unit: str | None, argument: str) -> tuple[np.ndarray, TimeScale]:
     """Read the times of a data set as a new float64 array, NaN where missing, and their scale."""
     raw = _read_times(as_column(times, argument), argument)
+    if unit is not None and unit.removesuffix("s") in UNITS:
+        unit = unit.removesuffix("s")
     if raw.dtype.kind != "M":
         return raw, TimeScale(dates=False, unit=unit)
     unit = "year" if unit is None else unit

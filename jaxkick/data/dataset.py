@@ -29,7 +29,7 @@ from jaxkick.data.reading import (
     read_observations,
     read_table,
 )
-from jaxkick.data.schema import Groups, Pair, Schema, SideColumns
+from jaxkick.data.schema import Groups, Pair, Schema, SideColumns, read_mapping
 from jaxkick.data.sides import Side
 from jaxkick.data.tables import write_observations
 from jaxkick.errors import DataError, OnInvalid
@@ -212,8 +212,8 @@ class Dataset(eqx.Module):
 
         Args:
             times: time of each match.
-            first: for each match the name of the first side, a list of names (a team of equal
-                parts) or a mapping from names to coefficients.
+            first: for each match the name of the first side, a list or tuple of names (a team
+                of equal parts) or a mapping from names to coefficients.
             second: the same for the second side, whose coefficients have a minus. A name on
                 both sides of one match is invalid.
             covariates: further features by name, each with its coefficients or one number
@@ -222,7 +222,7 @@ class Dataset(eqx.Module):
         See the class for the other arguments.
         """
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        columns = Columns(times, sides, covariates or {}, outcome, weight)
+        columns = Columns(times, sides, read_mapping("covariates", covariates), outcome, weight)
         library = library_of_columns(times, first, second, outcome)
         rules = Rules(groups, unit, on_invalid, likelihood, library=library)
         return cls.from_observations(read_observations(columns, rules), dtype, row_length)
@@ -360,15 +360,19 @@ class Dataset(eqx.Module):
             chosen: a boolean mask over the observations, a slice, or an array of their numbers.
 
         Raises:
-            DataError: if no observation is chosen, or a mask has another length.
+            DataError: if no observation is chosen, or there are no such observations.
         """
-        chosen = chosen if isinstance(chosen, slice) else np.asarray(chosen)
-        if isinstance(chosen, np.ndarray) and chosen.dtype == bool and chosen.shape != (len(self),):
-            raise DataError(
-                f"{{argument}} has the shape {chosen.shape}, but there are {len(self):,} "
-                "observations",
-                argument="chosen",
-            )
+        if not isinstance(chosen, slice):
+            chosen = np.asarray(chosen)
+            count, kind = len(self), chosen.dtype.kind if chosen.size else "i"
+            right = chosen.ndim == 1 and kind in "biu" and (kind != "b" or len(chosen) == count)
+            if not right or (kind in "iu" and np.any((chosen < -count) | (chosen >= count))):
+                raise DataError(
+                    f"{{argument}} must be a mask of {count:,} booleans, a slice, or numbers of "
+                    f"observations from 0 to {count - 1:,}",
+                    argument="chosen",
+                )
+            chosen = chosen.astype(bool if kind == "b" else np.int64)
         observations = self.observations.take(chosen)
         if not len(observations.times):
             raise DataError("No observation is chosen", argument="chosen")
@@ -539,11 +543,12 @@ def concat(parts: Sequence[Dataset]) -> Dataset:
         parts: the data sets, whose times have the same kind and unit.
 
     Raises:
-        DataError: if there is none, or their times differ in kind or unit.
+        DataError: if there is none, their times differ in kind or unit, or their points were
+            read in different ways.
     """
-    parts = list(parts)
-    if not parts:
-        raise DataError("There is no data set to join")
+    parts = [parts] if isinstance(parts, Dataset) else list(parts)
+    if not parts or not all(isinstance(part, Dataset) for part in parts):
+        raise DataError("{argument} must be a list of data sets", argument="parts")
     joined = join_observations([part.observations for part in parts])
     return parts[0]._rebuilt(joined, like=parts[0])
 

@@ -51,13 +51,14 @@ def read_points(points: Points, checks: Checks) -> np.ndarray:
     step = {"result": 0.5, "counts": 1.0}.get(reading)
     kind = {"result": "whole or half numbers", "counts": "whole numbers"}.get(reading)
     both = np.stack(sides, axis=1)
-    # Two counts are two observations, of which one may be missing.
-    by_row = (lambda bad: bad.ravel()) if reading == "counts" else (lambda bad: bad.any(axis=1))
 
     def refuse(bad: np.ndarray, problem: str, remedy: str) -> None:
-        first_bad = both[np.arange(len(both)), bad.argmax(axis=1)]
-        values = both.ravel() if reading == "counts" else first_bad
-        checks.refuse(by_row(bad), f"{{argument}} {problem}", remedy, reading, values)
+        values = both[np.arange(len(both)), bad.argmax(axis=1)]
+        bad_rows = bad.any(axis=1)
+        if reading == "counts":
+            # Two counts are two observations, of which one may be missing.
+            bad_rows, values = bad.ravel(), both.ravel()
+        checks.refuse(bad_rows, f"{{argument}} {problem}", remedy, reading, values)
 
     refuse(~np.isfinite(both), "is missing or infinite", "Give the points of both sides")
     both = np.where(np.isfinite(both), both, np.nan)
@@ -91,7 +92,7 @@ def read_outcomes(
         return (2.0 * outcomes - 1.0 if is_boolean(given) else outcomes), meaning
     column = as_column(given, "outcome")
     check_length(column, "outcome", num_rows)
-    if meaning is None and holds_texts(column):
+    if meaning is None and holds_texts(column, mixed=True):
         signs = match_sides(to_list(column), *sides) if sides else None
         meaning = WORDS if signs is None or not signs.any() else WINNER
     if meaning is None:
@@ -111,7 +112,7 @@ def read_outcomes(
         )
         return _translate(cells, lambda cell: _RESULTS[cell.casefold()], remedy), meaning
     known = {plain_value(key): np.nan if x is None else x for key, x in meaning}
-    remedy = f"Add it to {{{OUTCOMES}}}; `None` stands for a missing outcome."
+    remedy = f"Say what every value means, as in {{{OUTCOMES}}}."
     return _translate(cells, lambda cell: known[plain_value(cell)], remedy), meaning
 
 
@@ -123,7 +124,7 @@ def write_outcomes(outcome: np.ndarray, meaning: Meaning, sides: Sequence[list])
         values = {number: key for key, number in reversed(meaning) if number is not None}
     else:
         values = {1.0: _WINS[0], 0.0: _TIES[0], -1.0: _LOSSES[0]}
-    cells = [values[number] for number in outcome.tolist()]
+    cells = [values.get(number, number) for number in outcome.tolist()]
     if meaning == WINNER:
         pairs = zip(outcome.tolist(), cells, *sides, strict=True)
         cells = [cell if y == 0 else one if y > 0 else other for y, cell, one, other in pairs]

@@ -362,6 +362,13 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
                 f"{first.scale.describe()}",
                 "Use the same kind of times and the same `unit`.",
             )
+        readings = [part.schema and part.schema.reading for part in (first, other)]
+        if None not in readings and readings[0] != readings[1]:
+            raise DataError(
+                f"The new matches were read with `{readings[1]}=`, but the data with "
+                f"`{readings[0]}=`",
+                "Read both alike.",
+            )
     names, vocabulary = first.names, Vocabulary()
     features = [part.features for part in parts]
     if any(part.names != names for part in parts):
@@ -401,10 +408,13 @@ def refuse_repeats(old: Observations, new: Observations) -> None:
         DataError: if there is such a match.
     """
     timeless = old.schema is not None and not isinstance(old.schema.time, str)
-    if timeless or len(old.times) == 0 or (len(old.times) > 1 and np.ptp(old.times) == 0):
+    latest = old.times.max()
+    if timeless or new.scale != old.scale or (len(old.times) > 1 and old.times.min() == latest):
         return
-    here = np.flatnonzero(np.isin(new.times, old.times))
-    if not here.size or new.scale != old.scale:
+    # Most new matches are later than all others.
+    here = np.flatnonzero(new.times <= latest)
+    here = here[np.isin(new.times[here], old.times)]
+    if not here.size:
         return
     there = np.flatnonzero(np.isin(old.times, new.times[here]))
     known = set(_matches(old, there, old.coefficients.dtype))
@@ -536,6 +546,9 @@ def _check_outcome(
     """Refuse outcomes and weights that cannot be used; return the weights."""
     problem = "{argument} is missing or infinite"
     checks.refuse(~np.isfinite(outcome), problem, "Give every observation an outcome", "outcome")
+    if isinstance(rules.likelihood, type):
+        problem = f"{{argument}} is the class {rules.likelihood.__name__}"
+        raise DataError(problem, "Pass an object, such as Probit().", argument="likelihood")
     if rules.likelihood is not None:
         bad = np.asarray(rules.likelihood.check(outcome))
         remedy = "Choose another likelihood"

@@ -25,6 +25,7 @@ __all__ = [
     "SideColumns",
     "group_of",
     "read_groups",
+    "read_mapping",
     "with_role",
 ]
 
@@ -149,7 +150,12 @@ class Schema:
                 "`pairs` do not extend",
                 "Pass `result` or `difference` instead.",
             )
-        for name, added in ((HOME, self.has_home), (LEVEL, self.counts is not None)):
+        reserved = {HOME: self.has_home, LEVEL: self.counts is not None}
+        for name in self.interactions:
+            if any(covariate == name for covariate, _ in self.covariates):
+                problem = f"`interactions` and `covariates` both have the name {name!r}"
+                raise DataError(problem, "Rename the covariate.")
+        for name, added in reserved.items():
             if added and any(covariate == name for covariate, _ in self.covariates):
                 raise DataError(
                     f"{{argument}} has the name {name!r}, which is reserved for the feature that "
@@ -169,6 +175,7 @@ class Schema:
         counts: Any = None,
         covariates: Mapping[Hashable, str | float] | None = None,
         interactions: str | Sequence[str] | None = None,
+        home: Any = None,
         outcome: Any = None,
         outcomes: Any = None,
         **plain: Any,
@@ -184,10 +191,9 @@ class Schema:
             result=_read_pair("result", result),
             difference=_read_pair("difference", difference),
             counts=_read_pair("counts", counts),
-            covariates=tuple((covariates or {}).items()),
-            interactions=(interactions,)
-            if isinstance(interactions, str)
-            else tuple(interactions or ()),
+            covariates=tuple(read_mapping("covariates", covariates).items()),
+            interactions=_read_roles(interactions),
+            home=_read_home(home),
             outcome=outcome,
             outcomes=_read_meaning(outcomes, outcome),
             **plain,
@@ -197,6 +203,12 @@ class Schema:
     def has_home(self) -> bool:
         """True if matches have a side at home."""
         return self.neutral is not None or self.home not in (None, False)
+
+    @property
+    def reading(self) -> str | None:
+        """How points are read: `"result"`, `"difference"` or `"counts"`, or `None` for outcomes."""
+        points = ("result", "difference", "counts")
+        return next((name for name in points if getattr(self, name) is not None), None)
 
     @property
     def defines_losses(self) -> bool:
@@ -303,12 +315,47 @@ def _covariate(name: Hashable) -> str:
     return f"covariates[{name!r}]"
 
 
+def read_mapping(argument: str, values: Any) -> Mapping:
+    """Refuse what is not a mapping; `None` is an empty one.
+
+    Raises:
+        DataError: if it is something else.
+    """
+    if values is None or isinstance(values, Mapping):
+        return values or {}
+    problem = "{argument} is {value}, but must be a mapping from names to columns"
+    raise DataError(problem, argument=argument, value=values)
+
+
+def _read_roles(columns: Any) -> tuple[str, ...]:
+    roles = (columns,) if isinstance(columns, str) else columns or ()
+    taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, ATTACK, DEFENCE)
+    if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) for role in roles):
+        problem = "{argument} is {value}, but must be the name of a column or a list of names"
+        raise DataError(problem, argument="interactions", value=columns)
+    if set(roles) & set(taken):
+        problem = f"{{argument}} is {{value}}, but {', '.join(taken)} are names of other groups"
+        raise DataError(problem, "Rename the column.", argument="interactions", value=columns)
+    return tuple(roles)
+
+
+def _read_home(home: Any) -> str | bool | None:
+    if home is None or isinstance(home, (str, bool)):
+        return home
+    raise DataError(
+        "{argument} is {value}, but must be True if the first side is at home, or the name of a "
+        "column",
+        argument="home",
+        value=home,
+    )
+
+
 def _read_pair(argument: str, columns: Any) -> Pair | None:
     if columns is None:
         return None
     if isinstance(columns, (list, tuple)) and len(columns) == 2:
         first, second = columns
-        if isinstance(first, str) and isinstance(second, str):
+        if isinstance(first, str) and isinstance(second, str) and first != second:
             return first, second
     raise DataError(
         "{argument} is {value}, but must be the names of two columns: points of the first side "

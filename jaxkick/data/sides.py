@@ -1,5 +1,6 @@
 """Names, line-ups and covariates of each observation as sparse arrays of features."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain, compress, count
@@ -170,6 +171,7 @@ class Vocabulary:
         used = np.zeros(len(names) + 1, bool)
         used[features] = True
         codes = sorted(np.flatnonzero(used[:-1]).tolist(), key=lambda code: _sort_key(names[code]))
+        _refuse_lookalikes([names[code] for code in codes])
         places = np.full(len(names) + 1, -1, np.int32)
         places[codes] = np.arange(len(codes))
         return tuple(names[code] for code in codes), places
@@ -528,6 +530,18 @@ def _factorise_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     present[shifted] = True
     places = np.cumsum(present, dtype=np.int32) - np.int32(1)
     return np.flatnonzero(present) + low, places[shifted]
+
+
+def _refuse_lookalikes(names: Sequence[Hashable]) -> None:
+    """Refuse names that differ only in surrounding space or in the encoding of their letters."""
+    texts = {name for name in names if isinstance(name, str)}
+    for name in texts:
+        clean = unicodedata.normalize("NFC", name).strip()
+        if clean != name and clean in texts:
+            raise DataError(
+                f"the names {clean!r} and {name!r} look alike",
+                "Strip surrounding space and normalise the names (NFC) first.",
+            )
 
 
 def _sort_key(name: Hashable) -> tuple:

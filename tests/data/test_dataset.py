@@ -100,7 +100,7 @@ def test_subsets():
     np.testing.assert_array_equal(by_mask.index.rows, np.flatnonzero(late))
     np.testing.assert_array_equal(by_mask.observations.weight, np.arange(30.0)[late])
     assert data.subset(slice(3, 5)).index.rows.tolist() == [3, 4]
-    with pytest.raises(jk.DataError, match=r"`chosen` has the shape \(3,\), but there are 30"):
+    with pytest.raises(jk.DataError, match=r"`chosen` must be a mask of 30 booleans"):
         data.subset([True, False, True])
     with pytest.raises(jk.DataError, match="No observation is chosen"):
         data.subset(np.zeros(30, bool))
@@ -121,7 +121,7 @@ def test_parts_joined_again_are_the_whole():
     assert joined.weight.tolist() == [1.0] * 30 + [3.0]
     with pytest.raises(jk.DataError, match="Use the same kind of times"):
         jk.concat([data, jk.Dataset.from_pairs(["2001-01-01"], ["a"], ["b"])])
-    with pytest.raises(jk.DataError, match="There is no data set to join"):
+    with pytest.raises(jk.DataError, match="`parts` must be a list of data sets"):
         jk.concat([])
 
 
@@ -225,3 +225,19 @@ def test_columns_of_a_library_give_tables_of_that_library(make, table):
     assert isinstance(
         posterior.update(jk.Dataset.from_pairs([2.0], ["a"], ["b"])).leaderboard(), table
     )
+
+
+@pytest.mark.parametrize("chosen", [[9], ["a"], [0.0, 1.0], 1, [True, False], [[0, 1]], [-6]])
+def test_observations_that_do_not_exist_are_refused(chosen):
+    message = r"`chosen` must be a mask of 5 booleans, a slice, or numbers of observations from 0"
+    with pytest.raises(jk.DataError, match=message):
+        league(5).subset(chosen)
+
+
+def test_points_that_were_read_in_another_way_are_not_joined():
+    one, two = (jk.Dataset.from_frame(TABLE, **COLUMNS, **SCHEMAS[n]) for n in ("result", "counts"))
+    with pytest.raises(jk.DataError, match="read with `counts=`, but the data with `result=`"):
+        jk.concat([one, two])
+    with pytest.raises(jk.DataError, match="`parts` must be a list of data sets"):
+        jk.concat([one, TABLE])
+    assert len(jk.concat(one)) == 4

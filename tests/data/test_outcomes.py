@@ -75,6 +75,9 @@ def test_winners_may_be_numbers():
     data = Dataset.from_frame(table, **COLUMNS, outcome="y")
     assert data.observations.outcome.tolist() == [1, -1, -1]
     assert "names of winners" in repr(data)
+    texts = table | {"a": ["10", "20", "30"], "b": ["20", "30", "10"]}
+    read_texts = Dataset.from_frame(texts, **COLUMNS, outcome="y")
+    assert read_texts.observations.outcome.tolist() == [1, -1, -1]
     # Numbers that name no side are outcomes, and so are 1, 0 and -1 whatever the names.
     goals = Dataset.from_frame({**table, "y": [10, 30, 11]}, **COLUMNS, outcome="y")
     assert goals.observations.outcome.tolist() == [10, 30, 11]
@@ -87,6 +90,7 @@ def test_winners_may_be_numbers():
     [
         (["W", "maybe", "L", "W"], {}, "^Row 1: `outcome` .column 'y'. is 'maybe'.*outcomes={1: 1"),
         (["P", "draw", "S", "P"], {}, "^Row 2: .* is 'S', which is not an outcome"),
+        (["1", "X", "2", "1"], {}, "^Row 0: .* is '1', which is not an outcome.*outcomes={1: 1"),
         (["1", "0", "1", "1"], {}, "^Row 0: .* is '1', but must be a number"),
         ([1, 0.25, 0, 1], {"outcomes": CHESS}, "^Row 1: .* is 0.25, which is not an outcome"),
         ([1, 0, 0, 1], {"outcomes": 3}, "`outcomes` is 3, but must be a mapping"),

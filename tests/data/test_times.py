@@ -57,6 +57,7 @@ def test_units_count_from_1970(unit):
     days = 794.0
     start = 1970.0 if unit == "year" else 0.0
     assert scale.unit == unit
+    assert read_times(["1970-01-01"], f"{unit}s", "times")[1] == scale
     np.testing.assert_allclose(numbers, [start, start + days / UNITS[unit]], rtol=1e-15)
     assert scale.to_user(numbers).astype("datetime64[D]").astype(str).tolist() == [
         "1970-01-01",

@@ -291,6 +291,10 @@ def test_lengths(argument):
         ({"groups": lambda name: None}, "`groups` gives None for the feature 'a'"),
         ({"groups": ["a"]}, "`groups` is a list, but must be a mapping .* or None"),
         ({"on_invalid": "ignore"}, "`on_invalid` is 'ignore', but must be 'raise' or 'drop'"),
+        ({"likelihood": Duel}, r"`likelihood` is the class Duel. Pass an object"),
+        ({"covariates": ["x"]}, r"`covariates` is \['x'\], but must be a mapping"),
+        ({"first": replaced(FIRST, row0="a ")}, "the names 'a' and 'a ' look alike. Strip"),
+        ({"first": replaced(FIRST, row0="\u00e9", row1="e\u0301")}, "look alike. .* normalise"),
         ({"row_length": 0}, "`row_length` is 0, but must be a positive integer"),
     ],
 )

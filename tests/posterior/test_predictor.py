@@ -114,6 +114,6 @@ def test_errors():
         ratings.leaderboard("2001-01-01")
     stream = of_counts()["stream"]
     with pytest.raises(
-        ValueError, match=r"`time` is before the last match of Feature\(name='ant', role='attack'\)"
+        ValueError, match=r"`time` is before the last match of Feature\('ant', 'attack'\)"
     ):
         stream.leaderboard(1.0)
