@@ -229,15 +229,15 @@ def _list_rows(rows: np.ndarray) -> str:
 
 def suggest_names(name: Hashable, names: Iterable[Hashable]) -> str:
     """Return a sentence with the closest known names, or a pointer to all names."""
-    return did_you_mean(name, map(str, names)) or "See `data.names` for the known names."
+    return did_you_mean(name, names) or "See `data.names` for the known names."
 
 
-def did_you_mean(name: Hashable, known: Iterable[str]) -> str:
+def did_you_mean(name: Hashable, known: Iterable[Hashable]) -> str:
     """Return a question with the closest names, ignoring case; empty if no name is close.
 
     Names are also close if one contains the other, such as "bayern" and "FC Bayern München".
     """
-    wanted, folded = str(name).casefold(), {each.casefold(): each for each in known}
+    wanted, folded = str(name).casefold(), {str(each).casefold(): each for each in known}
     close = [wanted] if wanted in folded else difflib.get_close_matches(wanted, folded, n=3)
     if not close and wanted:
         within = [each for each in folded if each and (wanted in each or each in wanted)]

@@ -74,10 +74,11 @@ def test_posteriors(posterior, tmp_path):
     assert again.log_marginal_likelihood == posterior.log_marginal_likelihood
     for ours, theirs in zip(again.scores("ant"), posterior.scores("ant"), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    asked = ("ant", "dog", "2002-03-01")
-    np.testing.assert_array_equal(
-        again.predict(*asked, home=1).probabilities, posterior.predict(*asked, home=1).probabilities
+    ours, theirs = (
+        each.predict("ant", "dog", "2002-03-01", home=1, allow_unknown=True).probabilities
+        for each in (again, posterior)
     )
+    np.testing.assert_array_equal(ours, theirs)
     more = TABLE | {"t": ["2003-01-01"] * 5}
     np.testing.assert_array_equal(
         again.update(more).log_marginal_likelihood, posterior.update(more).log_marginal_likelihood
@@ -128,7 +129,7 @@ def test_groups_given_as_a_function(tmp_path):
     again = jk.load(tmp_path / "stream")
     assert again.roster.group_of("cat") == "pets"
     with pytest.raises(ValueError, match="the group of 'dog' is unknown: `groups` was a func"):
-        again.predict("dog", "cat", 3.0)
+        again.predict("dog", "cat", 3.0, allow_unknown=True)
     handed = jk.load(tmp_path / "stream", groups=groups)
     assert handed.roster.group_of("dog") == "insects"
 
@@ -248,7 +249,7 @@ def nest_deeply(header, parts):
         (set_format, "is not a file of jaxkick"),
         (set_thing, "holds an unknown kind of object, 'shell'"),
         (set_class, "holds a `Popen`, which is not a class of jaxkick"),
-        (drop_field, "fields kernel, likelihood, but the class has kernel, likelihood, mean"),
+        (drop_field, "fields kernel, likelihood, newcomer_mean, but the class has kernel, like"),
         (
             set_kernel,
             "`kernel` must be a kernel or a mapping from groups to kernels, but 'skill' is str",
