@@ -318,6 +318,38 @@ def test_loading_checks_as_constructors_do(tmp_path):
         jk.load(path)
 
 
+@pytest.mark.parametrize(
+    ("field", "change", "message"),
+    [
+        ("m", lambda x: x * np.nan, "states that are not finite"),
+        ("P", lambda x: -x, "states that are not finite or not possible"),
+        ("P", lambda x: x[:, 0], "do not fit its model"),
+        ("matches", lambda x: -x, "impossible groups, times or numbers of matches"),
+        ("group", lambda x: x + 7, "impossible groups"),
+        ("last", lambda x: x * np.nan, "impossible groups, times"),
+    ],
+)
+def test_streams_are_checked(field, change, message, tmp_path):
+    path = tmp_path / "stream"
+    jk.save(path, jk.Stream.start(MODEL, Dataset.from_frame(TABLE, **COLUMNS)))
+
+    def find(node):
+        if isinstance(node, dict) and isinstance(node.get(field), dict):
+            yield node[field]["array"]
+        for part in node.values() if isinstance(node, dict) else node:
+            if isinstance(part, dict | list):
+                yield from find(part)
+
+    def spoil(header, parts):
+        name = f"{next(find(header))}.npy"
+        array = np.load(io.BytesIO(parts[name]))
+        parts[name] = array_bytes(np.ascontiguousarray(change(array)))
+
+    rewrite(path, spoil)
+    with pytest.raises(jk.DataError, match=message):
+        jk.load(path)
+
+
 def test_outcomes_are_checked_against_the_likelihood(posterior, tmp_path):
     path = tmp_path / "fit"
     jk.save(path, posterior)
