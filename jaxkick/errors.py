@@ -16,6 +16,7 @@ __all__ = [
     "did_you_mean",
     "plain",
     "suggest_names",
+    "warn_caller",
 ]
 
 OnInvalid: TypeAlias = Literal["raise", "drop"]
@@ -214,7 +215,7 @@ class Checks:
         warning = DroppedWarning(f"{self._bad.sum():,} of {self._bad.size:,} {unit}", self._reasons)
         if self._bad.all():
             raise DataError(f"No observation is left after dropping {warning.described()}")
-        _warn_caller(warning)
+        warn_caller(warning)
         return np.flatnonzero(~self._bad)
 
 
@@ -255,7 +256,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _warn_caller(warning: Warning) -> None:
+def warn_caller(warning: Warning) -> None:
     """Warn at the first stack frame outside of jaxkick and jaxtyping (used in the tests)."""
     level, frame = 1, sys._getframe()
     inside = ("jaxkick.", "jaxtyping.")

@@ -574,14 +574,14 @@ def _stream_from_parts(parts: dict[str, Any], groups: Groups) -> Stream:
     return dataclasses.replace(stream, roster=dataclasses.replace(roster, grouping=groups))
 
 
-def _are_moments(mean: jax.Array, covariance: jax.Array) -> bool:
-    """Return whether arrays are finite, and covariances positive up to rounding."""
-    mean, covariance = np.asarray(mean), np.asarray(covariance)
-    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+def _are_moments(m: jax.Array, P: jax.Array) -> bool:
+    """Return whether means and covariances are finite, and these positive up to rounding."""
+    wide = np.asarray(P, np.float64)
+    if not (np.isfinite(m).all() and np.isfinite(wide).all()):
         return False
-    lowest = np.linalg.eigvalsh(covariance.astype(np.float64)).min(axis=-1, initial=0.0)
-    size = np.abs(covariance).max(axis=(-2, -1), initial=0.0)
-    return bool((lowest >= -1e3 * np.finfo(covariance.dtype).eps * size).all())
+    lowest = np.linalg.eigvalsh(wide).min(axis=-1, initial=0.0)
+    size = np.abs(wide).max(axis=(-2, -1), initial=0.0)
+    return bool((lowest >= -1e3 * np.finfo(P.dtype).eps * size).all())
 
 
 # Checkpoints of long runs.

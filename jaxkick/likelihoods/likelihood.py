@@ -102,6 +102,11 @@ class AbstractLikelihood(eqx.Module):
         """Whether ties have a positive probability."""
         return self.has_results and self.is_discrete and not self._refuses(0.0)
 
+    @property
+    def has_free_level(self) -> bool:
+        """True if parameters to learn could absorb a constant that is added to all scores."""
+        return False
+
     def difference(self, base_rate: float) -> "AbstractLikelihood | None":
         """Return the likelihood of the difference of two counts, or `None`.
 

@@ -27,7 +27,7 @@ from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.inference.solve import Progress, run, smoother_states
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
-from jaxkick.posterior.diagnostics import Diagnostic, diagnose
+from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
@@ -132,8 +132,8 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         The result is that of `infer` with all matches together. Compiled programs serve until
         the matches no longer fit into the padded shapes of the data. Matches may come in any
-        order of time and bring new competitors. All observations count, also those that were
-        masked out before.
+        order of time and bring new competitors; a warning says if most names are new. All
+        observations count, also those that were masked out before.
 
         Args:
             matches: a table with the columns of the one that the data was made of, or a
@@ -153,7 +153,9 @@ class Posterior(AbstractPredictor, eqx.Module):
         """
         index = self.data.index
         rules = Rules(index.grouping, index.unit, on_invalid, self.model.likelihood, index.schema)
-        data = self.data.extended(read_alike(matches, rules))
+        further = read_alike(matches, rules)
+        warn_of_new_names(self.data.names, further.names)
+        data = self.data.extended(further)
         model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
         start = carry_sites(self.sites, self.data, data)
@@ -290,8 +292,8 @@ class Posterior(AbstractPredictor, eqx.Module):
             Diagnostics, each with its `kind` and a `message` that says what to do; empty if no
             problem was found.
         """
-        index, distance = self.data.index, float(self.distance)
-        return diagnose(self.model, index, self.entries, self.converged, distance)
+        distance = float(self.distance)
+        return diagnose(self.model, self.data, self.entries, self.converged, distance)
 
     def __repr__(self) -> str:
         status = Status(int(self.status)).name.lower() if is_known(self.status) else "?"
