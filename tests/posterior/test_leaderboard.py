@@ -140,6 +140,19 @@ def test_choice_of_competitors(posterior):
         posterior.leaderboard(interval=90)
 
 
+def test_names_that_read_alike():
+    data = jk.Dataset.from_pairs([0.0, 1.0, 2.0], [1, "1", "a"], ["1", "a", 1])
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    assert sorted(posterior.leaderboard()["name"]) == ["'1'", "1", "a"]
+    assert sorted(set(posterior.to_frame()["name"])) == ["'1'", "1", "a"]
+    with pytest.raises(ValueError, match=r"'2' in `name` is not in the data\. See `data"):
+        posterior.scores("2")
+    numbers = jk.Dataset.from_pairs([0.0, 1.0], [1, 2], [2, 3])
+    posterior = jk.infer(posterior.model, numbers)
+    with pytest.raises(ValueError, match=r"'1' in `name` is not in the data\. Did you mean 1\?"):
+        posterior.scores("1")
+
+
 def test_table_of_scores(posterior):
     whole = posterior.to_frame()
     assert isinstance(whole, pl.DataFrame)
