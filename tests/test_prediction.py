@@ -164,10 +164,24 @@ def test_errors():
         posterior.scores("zoe", allow_unknown=True)
     with pytest.raises(ValueError, match="`first` has 2, `second` has 3"):
         posterior.predict(["a", "b"], ["a", "b", "c"], 1.0)
-    with pytest.raises(ValueError, match="`times` must be finite"):
+    with pytest.raises(ValueError, match="`time` is missing"):
         posterior.predict("a", "b", np.nan)
     with pytest.raises(ValueError, match="dates, but the times of the data are numbers"):
         posterior.predict("a", "b", "2024-01-01")
+    match = posterior.predict("a", "b", 1.0)
+    for wrong in (
+        lambda: match.log_prob(2.0),
+        lambda: match.log_prob("win"),
+        lambda: match.distribution([5.0]),
+    ):
+        with pytest.raises(ValueError, match=r"is not valid for OrdinalProbit, which needs \+1"):
+            wrong()
+    with pytest.raises(ValueError, match="`probability` is 90, but must be between 0 and 1"):
+        match.outcome_quantile(90)
+    with pytest.raises(ValueError, match=r"`covariates` is 1, .* pass `home=1`"):
+        posterior.predict("a", "b", 1.0, 1)
+    with pytest.raises(ValueError, match=r"holds \['a', 'b'\], which is not a name"):
+        posterior.scores(["a", "b"])
     fitted, _ = fits()
     with pytest.raises(NotImplementedError, match="StudentT has no `probabilities`"):
         _ = fitted.predict("team0", "team1", 1.0).probabilities

@@ -90,6 +90,9 @@ def read_query(
         DataError: if an argument cannot be read, or a name is unknown and not allowed.
     """
     numbers = np.asarray(directory.to_time(times, "time"))
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers))) if numbers.ndim else None
+        raise DataError("{argument} is missing", "Give a time.", argument="time", row=row)
     for argument, (values, _) in sides.items():
         _check_ambiguous(argument, values)
     sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
@@ -111,6 +114,15 @@ def read_query(
             argument,
             1 if one_for_all else count,
         )
+        empty = np.flatnonzero((block.features < 0).all(axis=1))
+        if empty.size:
+            raise DataError(
+                "{argument} has no competitor",
+                "Name at least one.",
+                argument=argument,
+                row=None if one_for_all else int(empty[0]),
+                count=len(empty),
+            )
         repeats = count if one_for_all else 1
         blocks.append(Block(*(np.repeat(part, repeats, axis=0) for part in block)))
     for name, values in covariates.items():
@@ -157,6 +169,14 @@ def read_match(
     home: ArrayLike | None,
 ) -> Match:
     """Read matches by name; `home` is +1 if the first side is at home, -1 the second, 0 neutral."""
+    if covariates is not None and not isinstance(covariates, Mapping):
+        raise DataError(
+            "{argument} is {value}, but must be a mapping from names to coefficients",
+            "For the side at home, pass {home=1} or {home=-1}.",
+            argument="covariates",
+            value=covariates,
+            mentions=["home=1", "home=-1"],
+        )
     extra = dict(covariates or {})
     if home is not None:
         if HOME not in directory.names:
@@ -273,6 +293,14 @@ def read_names(names: Any) -> list[Hashable]:
 def check_known(directory: Directory, names: Iterable[Hashable], argument: str) -> None:
     """Refuse names that the directory does not have."""
     names = list(names)
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise DataError(
+                "{argument} holds {value}, which is not a name",
+                "Give one name here; `to_frame(names)` takes a list.",
+                argument=argument,
+                value=name,
+            )
     unknown = np.flatnonzero(directory.feature_ids(names) < 0)
     if unknown.size:
         raise unknown_name(directory, names[unknown[0]], argument)

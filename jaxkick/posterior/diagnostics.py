@@ -11,6 +11,7 @@ from jaxkick._xla import is_known
 from jaxkick.data.columns import look_like_dates
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
+from jaxkick.data.reading import Observations
 from jaxkick.data.schema import Feature
 from jaxkick.errors import did_you_mean, warn_caller
 from jaxkick.inference.problem import ScoreMoments
@@ -18,7 +19,7 @@ from jaxkick.kernels import AbstractKernel, Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
-__all__ = ["Diagnostic", "diagnose", "warn_of_new_names"]
+__all__ = ["Diagnostic", "diagnose", "warn_of_new_names", "warn_of_repeats"]
 
 # The data does not determine a lengthscale beyond so many times its span, or below this share
 # of the time between two matches.
@@ -353,3 +354,27 @@ def warn_of_new_names(known: Sequence[Hashable], given: Sequence[Hashable]) -> N
             "prior: if competitors were renamed, use their old names."
         )
     )
+
+
+def warn_of_repeats(data: Observations, further: Observations) -> None:
+    """Warn if further observations are in the data already, which counts them twice."""
+    old = set(_keys(data, np.isin(data.times, further.times)))
+    keys = list(_keys(further, np.isin(further.times, data.times))) if old else []
+    repeated = sum(key in old for key in keys)
+    if repeated:
+        warn_caller(
+            UserWarning(
+                f"{repeated:,} of the {len(further.times):,} new observations are in the data "
+                "already, with the same time, competitors and outcome, and count twice. Pass the "
+                "new matches alone."
+            )
+        )
+
+
+def _keys(observations: Observations, chosen: np.ndarray) -> Iterator[Hashable]:
+    """What identifies each of the chosen observations."""
+    names = observations.names
+    times, features, coefficients, outcome = (part[chosen].tolist() for part in observations[:4])
+    for time, numbers, parts, result in zip(times, features, coefficients, outcome, strict=True):
+        there = zip(numbers, parts, strict=True)
+        yield time, frozenset((names[k], x) for k, x in there if k >= 0), result

@@ -1,6 +1,8 @@
 """Leaderboards: competitors, rating scales, ranks and their intervals."""
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -113,6 +115,8 @@ def _read_competitors(
     """Read names, or combinations by their label, as features with coefficients."""
     sides: list[dict[Hashable, float]]
     given, names = names, read_names(names)
+    if len(set(names)) < len(names):
+        raise DataError("{argument} has a name twice", "Give each name once.", argument="names")
     if isinstance(given, Mapping):
         sides = [_read_combination(label, side) for label, side in given.items()]
     else:
@@ -195,17 +199,20 @@ def read_scale(scale: Scale | tuple[float, float] | str | None) -> Scale | None:
     Raises:
         DataError: if it is neither.
     """
-    if scale is None or isinstance(scale, Scale):
-        return scale
+    if scale is None:
+        return None
     if isinstance(scale, str) and scale in SCALES:
         return SCALES[scale]
     if isinstance(scale, (tuple, list)) and len(scale) == 2:
-        return Scale(*map(float, scale))
+        with suppress(ValueError, TypeError):
+            centre, spread = map(float, scale)
+            if math.isfinite(centre) and 0.0 < spread < math.inf:
+                return Scale(centre, spread)
     known = ", ".join(map(repr, SCALES))
     raise DataError(
         f"{{argument}} is {{value}}, but must be {known} or two numbers",
         "The two numbers are the rating of a score of zero and the points for odds of 10 to 1, "
-        "as in (1500, 400).",
+        "above zero, as in (1500, 400).",
         argument="scale",
         value=scale,
     )
@@ -377,11 +384,11 @@ class Difference(NamedTuple):
         probability: the probability that the first is higher.
     """
 
-    mean: np.ndarray
-    deviation: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    probability: np.ndarray
+    mean: float | np.ndarray
+    deviation: float | np.ndarray
+    lower: float | np.ndarray
+    upper: float | np.ndarray
+    probability: float | np.ndarray
 
     @staticmethod
     def of(mean: ArrayLike, variance: ArrayLike, factor: float, interval: float) -> "Difference":
@@ -401,7 +408,8 @@ class Difference(NamedTuple):
         chance = np.where(
             known, 0.5 + 0.5 * np.sign(middle), ndtr(middle / np.where(known, 1.0, deviation))
         )
-        return Difference(middle[()], deviation[()], middle - reach, middle + reach, chance[()])
+        parts = (middle, deviation, middle - reach, middle + reach, chance)
+        return Difference(*(part if np.ndim(part) else float(part) for part in parts))
 
 
 def rank_intervals(

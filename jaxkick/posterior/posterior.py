@@ -27,7 +27,7 @@ from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.inference.solve import Progress, run, smoother_states
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
-from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
+from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names, warn_of_repeats
 from jaxkick.posterior.predictor import AbstractPredictor
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
@@ -132,12 +132,13 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         The result is that of `infer` with all matches together. Compiled programs serve until
         the matches no longer fit into the padded shapes of the data. Matches may come in any
-        order of time and bring new competitors; a warning says if most names are new. All
-        observations count, also those that were masked out before.
+        order of time and bring new competitors. A warning says if most names are new, or if
+        matches are in the data already. All observations count, also those that were masked out
+        before.
 
         Args:
-            matches: a table with the columns of the one that the data was made of, or a
-                `Dataset` of the new matches alone.
+            matches: the new matches alone: a table with the columns of the one that the data
+                was made of, or a `Dataset`.
             tol: as in `infer`.
             max_steps: as in `infer`.
             on_invalid: `"raise"` or `"drop"`, as for the data set.
@@ -155,6 +156,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         rules = Rules(index.grouping, index.unit, on_invalid, self.model.likelihood, index.schema)
         further = read_alike(matches, rules)
         warn_of_new_names(self.data.names, further.names)
+        warn_of_repeats(self.data.observations, further)
         data = self.data.extended(further)
         model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
@@ -247,7 +249,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         name: Hashable,
         times: Any,
         key: Key[Array, ""],
-        shape: tuple[int, ...] = (),
+        shape: int | tuple[int, ...] = (),
         *,
         allow_unknown: bool = False,
     ) -> Float[Array, "*shape times"]:
@@ -276,6 +278,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         sites = Site(*_of_feature(index, name, self.sites))
         line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype))
         group = index.group_of(name)
+        shape = (shape,) if isinstance(shape, int) else shape
         kernel, count = self.model.kernel_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)

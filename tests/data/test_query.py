@@ -90,6 +90,8 @@ def test_unseen_features_keep_their_group():
             r"`first` has 2, `second` has 1\. .* For the line-up of one match pass a mapping",
         ),
         ({"first": ("ann", "bob"), "second": "cat"}, "`first` is a tuple, which could be one"),
+        ({"first": {}, "second": "bob"}, "^`first` has no competitor"),
+        ({"first": [["ann"], []], "second": "bob"}, "^Row 1: `first` has no competitor"),
         ({"first": {"ann", "bob"}, "second": "cat"}, "`first` is a set, which could be one"),
         (
             {"first": "bbo"},

@@ -80,6 +80,9 @@ def test_scales():
         ValueError, match="`scale` is 'fide', but must be 'elo', 'trueskill' or two"
     ):
         read_scale("fide")
+    for wrong in ((1500, 0), (1500, -400), ("a", "b"), Scale(1500, np.inf)):
+        with pytest.raises(ValueError, match=r"two numbers are .* for odds of 10 to 1, above zero"):
+            read_scale(wrong)
     with pytest.raises(ValueError, match=r"`scale` needs .* but Poisson has no win and loss: its"):
         Scale().factor(jk.likelihoods.Poisson())
 
@@ -134,6 +137,8 @@ def test_choice_of_competitors(posterior):
         ValueError, match="`group` is 'teams', but the groups of the data are 'home', 'skill'"
     ):
         posterior.leaderboard(group="teams")
+    with pytest.raises(ValueError, match="`names` has a name twice"):
+        posterior.leaderboard(names=["ant", "ant"])
     with pytest.raises(ValueError, match="No competitor remains"):
         posterior.leaderboard(-1.0)
     with pytest.raises(ValueError, match="`interval` is 90, but must be a probability"):

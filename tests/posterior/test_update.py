@@ -55,6 +55,13 @@ def test_updates_equal_a_fresh_fit():
     assert start().data.num_observations == 30
 
 
+def test_matches_that_are_in_the_data_already_are_reported():
+    again = joined({name: column[:2] for name, column in FIRST.items()}, matches(1, 9, begin=4.0))
+    pattern = r"^2 of the 3 new observations are in the data already.* Pass the new matches alone"
+    with pytest.warns(UserWarning, match=pattern):
+        start().update(again)
+
+
 def test_many_new_names_at_once_are_reported():
     renamed = matches(5, 1, ["a", "F.C. b", "F.C. c", "F.C. d", "F.C. e"], begin=4.0)
     pattern = r"^4 of the 6 names .* such as 'F\.C\. b'\. .* use their old names\.$"
