@@ -224,8 +224,9 @@ def _lengthscales(
             ends = part.covariance(first, first) + part.covariance(last, last)
             drift = np.sqrt(max(float(ends - 2.0 * part.covariance(first, last)), 0.0))
             name, kind = f"{path} of the group {group!r}", type(part).__name__
-            still = value > _LONG * span and change < _NO_CHANGE * deviation
-            if still or drift < _NO_DRIFT * deviation:
+            # The prior expects a drift that the data would show.
+            visible = value > _LONG * span and drift > deviation
+            if (visible and change < _NO_CHANGE * deviation) or drift < _NO_DRIFT * deviation:
                 drop = f"drop {kind} from the sum" if path != "lengthscale" else "use Constant"
                 text = (
                     f"{name} is {value:.3g}, and over the {span:.3g} {unit} of the data scores "

@@ -71,6 +71,24 @@ def test_a_lengthscale_far_beyond_the_data_of_scores_that_do_change():
     assert "Matern12 is a random walk here. If it was learnt, use Wiener" in found.message
 
 
+def test_a_drift_that_the_data_would_have_shown():
+    """A home advantage of many matches with a long lengthscale, which stayed the same."""
+    count = 400
+    data = jk.Dataset.from_pairs(
+        np.linspace(0.0, 10.0, count),
+        RING * 10,
+        NEXT * 10,
+        0.7 + 0.1 * np.random.default_rng(0).normal(size=count),
+        covariates={"home": 1.0},
+        groups={"home": "home"},
+    )
+    slow = kernels.Constant(1.0) + kernels.Matern12(0.05, 40.0)
+    kernel = {"skill": kernels.Constant(0.1), "home": slow}
+    (found,) = jk.infer(jk.Model(kernel, likelihoods.Gaussian(1.0)), data).check()
+    assert "lengthscale of the group 'home' is 40, and over the 10 units" in found.message
+    assert "the data shows no drift: drop Matern12 from the sum" in found.message
+
+
 def test_a_suggested_model_is_not_questioned():
     data = jk.Dataset.from_pairs(TIMES, RING, NEXT, covariates={"home": 1.0}, groups={"home": "h"})
     assert jk.infer(jk.suggest_model(data), data).check() == ()
