@@ -232,12 +232,13 @@ def _check_sides(first: Any, second: Any) -> None:
     sides = [_without_array(side) for side in (first, second)]
     lengths = {len(side) for side in sides if _is_many(side)}
     if len(lengths) > 1:
-        # An error of its own, as missing names have; arrays have no truth value.
+        # This has an error of its own, as missing names have.
         return
     cells = [side if _is_many(side) else repeat(side, *lengths or [1]) for side in sides]
     for row, (one, other) in enumerate(zip(*cells, strict=True)):
-        comparable = not (isinstance(one, np.ndarray) or is_missing(one) or is_missing(other))
-        if comparable and one == other:
+        same = one == other
+        # Arrays and missing values have other answers.
+        if isinstance(same, (bool, np.bool_)) and same and not is_missing(one):
             raise DataError(
                 "{argument} is {value}, which is also the first side",
                 "Name two competitors.",

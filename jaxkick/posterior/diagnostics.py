@@ -161,12 +161,12 @@ def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
         names = _listed([index.names[feature] for feature in seen[part]])
         alike = np.ptp(np.sign(x[begins[part]])) == 0
         what = "sum" if alike else "difference"
-        others = f" and {len(groups) - 1:,} other groups of features" if len(groups) > 1 else ""
+        more = f" ({len(groups) - 1:,} more such groups)" if len(groups) > 1 else ""
         yield Diagnostic(
             "separability",
-            f"{names} occur in the same {counts[part[0]]:,} observations and in no other"
-            f"{others}: only the {what} of their scores is known, and its division among them is "
-            "the prior's. Give them one name, or rank combinations with "
+            f"{names} occur in the same {counts[part[0]]:,} observations and in no other{more}: "
+            f"only the {what} of their scores is known, and its division among them is the "
+            "prior's. Give them one name, or rank combinations with "
             "`leaderboard(names={label: [...]})`.",
         )
     always = seen[(counts == len(index.times)) & _is_constant(x, begins)]
@@ -359,6 +359,10 @@ def warn_of_new_names(known: Sequence[Hashable], given: Sequence[Hashable]) -> N
 
 def warn_of_repeats(data: Observations, further: Observations) -> None:
     """Warn if further observations are in the data already, which counts them twice."""
+    kind = data.outcome.dtype
+    further = further._replace(
+        coefficients=further.coefficients.astype(kind), outcome=further.outcome.astype(kind)
+    )
     old = set(_keys(data, np.isin(data.times, further.times)))
     keys = list(_keys(further, np.isin(further.times, data.times))) if old else []
     repeated = sum(key in old for key in keys)
