@@ -105,12 +105,12 @@ class Prediction(AbstractPrediction):
 
     @property
     def outcome_mean(self) -> Float[Array, "..."]:
-        """The expected outcome, if outcomes are numbers."""
+        """The expected outcome, if outcomes are numbers; NaN if it does not exist."""
         return call_compiled(self.likelihood.predictive_mean, self.mean, self.variance)
 
     @property
     def outcome_variance(self) -> Float[Array, "..."]:
-        """The variance of the outcome, if outcomes are numbers."""
+        """The variance of the outcome, if outcomes are numbers; NaN if it does not exist."""
         return call_compiled(self.likelihood.predictive_variance, self.mean, self.variance)
 
     def outcome_quantile(self, probability: ArrayLike) -> Float[Array, "..."]:
@@ -164,8 +164,14 @@ class Prediction(AbstractPrediction):
         likelihood = self.likelihood
         columns = {"score_mean": self.mean, "score_deviation": jnp.sqrt(self.variance)}
         if not likelihood.levels:
-            columns["expected"] = self.outcome_mean
-            columns["expected_deviation"] = jnp.sqrt(self.outcome_variance)
+            moments = {
+                "expected": self.outcome_mean,
+                "expected_deviation": jnp.sqrt(self.outcome_variance),
+            }
+            # Moments that do not exist are left out.
+            columns |= {
+                name: x for name, x in moments.items() if not (x.size and jnp.isnan(x).all())
+            }
         if likelihood.has_results:
             loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
             ties = {"p_tie": tie} if likelihood.has_ties else {}
