@@ -263,11 +263,11 @@ class AbstractLikelihood(eqx.Module):
         return jnp.stack([loss / total, jnp.zeros_like(win), win / total], axis=-1)
 
     def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """Compute the mean of the outcome for f ~ N(mean, variance); NaN if it does not exist."""
+        """Compute the mean of the outcome for f ~ N(mean, variance); NaN if there is none."""
         return self._grid(mean, variance).mean()
 
     def predictive_variance(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """Compute the variance of the outcome for f ~ N(mean, variance); NaN if it does not exist."""
+        """Compute the variance of the outcome for f ~ N(mean, variance); NaN if there is none."""
         return self._grid(mean, variance).variance()
 
     def predictive_quantile(
