@@ -25,6 +25,7 @@ from jaxkick.parameters import Real as Real
 from jaxkick.parameters import Tied as Tied
 from jaxkick.posterior import Posterior as Posterior
 from jaxkick.posterior.diagnostics import Diagnostic as Diagnostic
+from jaxkick.posterior.leaderboard import Difference as Difference
 from jaxkick.posterior.leaderboard import Scale as Scale
 from jaxkick.posterior.prediction import CountsPrediction as CountsPrediction
 from jaxkick.posterior.prediction import Prediction as Prediction

@@ -16,6 +16,7 @@ __all__ = [
     "did_you_mean",
     "plain",
     "suggest_names",
+    "warn_caller",
 ]
 
 OnInvalid: TypeAlias = Literal["raise", "drop"]
@@ -214,7 +215,7 @@ class Checks:
         warning = DroppedWarning(f"{self._bad.sum():,} of {self._bad.size:,} {unit}", self._reasons)
         if self._bad.all():
             raise DataError(f"No observation is left after dropping {warning.described()}")
-        _warn_caller(warning)
+        warn_caller(warning)
         return np.flatnonzero(~self._bad)
 
 
@@ -229,15 +230,15 @@ def _list_rows(rows: np.ndarray) -> str:
 
 def suggest_names(name: Hashable, names: Iterable[Hashable]) -> str:
     """Return a sentence with the closest known names, or a pointer to all names."""
-    return did_you_mean(name, map(str, names)) or "See `data.names` for the known names."
+    return did_you_mean(name, names) or "See `data.names` for the known names."
 
 
-def did_you_mean(name: Hashable, known: Iterable[str]) -> str:
+def did_you_mean(name: Hashable, known: Iterable[Hashable]) -> str:
     """Return a question with the closest names, ignoring case; empty if no name is close.
 
     Names are also close if one contains the other, such as "bayern" and "FC Bayern München".
     """
-    wanted, folded = str(name).casefold(), {each.casefold(): each for each in known}
+    wanted, folded = str(name).casefold(), {str(each).casefold(): each for each in known}
     close = [wanted] if wanted in folded else difflib.get_close_matches(wanted, folded, n=3)
     if not close and wanted:
         within = [each for each in folded if each and (wanted in each or each in wanted)]
@@ -255,7 +256,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _warn_caller(warning: Warning) -> None:
+def warn_caller(warning: Warning) -> None:
     """Warn at the first stack frame outside of jaxkick and jaxtyping (used in the tests)."""
     level, frame = 1, sys._getframe()
     inside = ("jaxkick.", "jaxtyping.")

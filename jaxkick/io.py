@@ -551,13 +551,37 @@ def _stream_from_parts(parts: dict[str, Any], groups: Groups) -> Stream:
     arrays = (roster.group, roster.first, roster.last, roster.matches)
     _require(
         all(array.shape == (len(roster.names),) for array in arrays)
-        and len(stream.states) == len(roster.groups)
-        and all(len(state.m) >= len(roster.names) for state in stream.states),
+        and len(stream.states) == len(roster.groups),
         "the parts of the stream do not fit together",
     )
+    seen = roster.matches > 0
+    _require(
+        (roster.matches >= 0).all()
+        and np.isin(roster.group, np.arange(len(roster.groups))).all()
+        and np.array_equal(seen, np.isfinite(roster.last))
+        and (roster.first[seen] <= roster.last[seen]).all(),
+        "the features of the stream have impossible groups, times or numbers of matches",
+    )
+    for group, (m, P) in zip(roster.groups, stream.states, strict=True):
+        rows, size = len(m), stream.model.kernel_of(group).state_dim
+        fits = m.shape == (rows, size) and P.shape == (rows, size, size)
+        _require(
+            fits and rows >= len(roster.names), "the states of the stream do not fit its model"
+        )
+        _require(_are_moments(m, P), "the stream has states that are not finite or not possible")
     if groups is None:
         return stream
     return dataclasses.replace(stream, roster=dataclasses.replace(roster, grouping=groups))
+
+
+def _are_moments(m: jax.Array, P: jax.Array) -> bool:
+    """Return whether means and covariances are finite, and these positive up to rounding."""
+    wide = np.asarray(P, np.float64)
+    if not (np.isfinite(m).all() and np.isfinite(wide).all()):
+        return False
+    lowest = np.linalg.eigvalsh(wide).min(axis=-1, initial=0.0)
+    size = np.abs(wide).max(axis=(-2, -1), initial=0.0)
+    return bool((lowest >= -1e3 * np.finfo(P.dtype).eps * size).all())
 
 
 # Checkpoints of long runs.

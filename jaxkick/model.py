@@ -10,7 +10,7 @@ from jaxkick._typing import Array, Float, Int
 from jaxkick.errors import DataError
 from jaxkick.kernels import AbstractKernel
 from jaxkick.likelihoods import AbstractLikelihood
-from jaxkick.parameters import AbstractParameter, named, real
+from jaxkick.parameters import AbstractParameter, Fixed, named, real
 
 __all__ = ["Model"]
 
@@ -26,11 +26,14 @@ class Model(eqx.Module):
         likelihood: the likelihood of an outcome given f.
         mean: the prior mean: one for all scores, a dictionary by group, or an array of shape
             (features,) in the order of `Dataset.names`; zero if `None`.
+        newcomer_mean: the prior mean of features that are not in the data, if each feature has
+            its own mean.
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
     likelihood: AbstractLikelihood
     mean: AbstractParameter | dict[str, AbstractParameter] | None = None
+    newcomer_mean: AbstractParameter | None = None
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Model(eqx.Module):
         | ArrayLike
         | AbstractParameter
         | None = None,
+        newcomer_mean: ArrayLike | AbstractParameter | None = None,
     ):
         """Combine kernels, a likelihood and prior means.
 
@@ -51,10 +55,14 @@ class Model(eqx.Module):
                 `data.names`, such as the output of a neural network. It is learnt like any
                 other parameter, unless it is `Fixed(...)`. A mean that both sides of a match
                 share cancels out. Default: zero.
+            newcomer_mean: the prior mean of features that are not in the data, if `mean` is an
+                array. Without it such features cannot be predicted or added. If `mean` is not
+                an array, a newcomer has the mean of its group, and this must be `None`.
 
         Raises:
             TypeError: if a kernel or the likelihood has the wrong type.
-            DataError: if `mean` has the wrong shape, or a group that has no kernel.
+            DataError: if `mean` has the wrong shape, or a group that has no kernel, or
+                `newcomer_mean` is given and `mean` is not an array.
         """
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"skill": kernel}
         for group, part in kernels.items():
@@ -71,6 +79,31 @@ class Model(eqx.Module):
         self.kernel = kernels if isinstance(kernel, Mapping) else kernel
         self.likelihood = likelihood
         self.mean = _read_mean(mean, kernels if isinstance(kernel, Mapping) else None)
+        self.newcomer_mean = None if newcomer_mean is None else _as_constant(newcomer_mean)
+        if newcomer_mean is not None and not self.has_feature_means:
+            raise DataError(
+                "{argument} is given, but {mean} has no number for each feature",
+                "A newcomer has the mean of its group: set it with {mean}.",
+                argument="newcomer_mean",
+                mentions=["mean"],
+            )
+
+    @property
+    def has_feature_means(self) -> bool:
+        """True if each feature has its own prior mean."""
+        return isinstance(self.mean, AbstractParameter) and self.mean.value.ndim > 0
+
+    def check_newcomers(self) -> None:
+        """Refuse features that are not in the data if their prior mean is unknown.
+
+        Raises:
+            DataError: if each feature has its own prior mean and there is no `newcomer_mean`.
+        """
+        if self.has_feature_means and self.newcomer_mean is None:
+            raise DataError(
+                "The model has one prior mean for each feature of the data, and none for others",
+                "Pass `newcomer_mean=` to `Model`.",
+            )
 
     def kernel_of(self, group: str) -> AbstractKernel:
         """Return the kernel of a group of features.
@@ -120,8 +153,9 @@ class Model(eqx.Module):
         return "\n".join([*lines, f"outcome: {self.likelihood.describe()}"])
 
     def __repr__(self) -> str:
-        mean = "" if self.mean is None else f", mean={self.mean!r}"
-        return f"Model(kernel={self.kernel!r}, likelihood={self.likelihood!r}{mean})"
+        means = {"mean": self.mean, "newcomer_mean": self.newcomer_mean}
+        shown = "".join(f", {name}={each!r}" for name, each in means.items() if each is not None)
+        return f"Model(kernel={self.kernel!r}, likelihood={self.likelihood!r}{shown})"
 
     def mean_of(
         self, group: str, features: Int[ArrayLike, "..."], dtype: jnp.dtype
@@ -131,7 +165,7 @@ class Model(eqx.Module):
         Args:
             group: the name of the group.
             features: integer indices of features; -1 for an unknown feature, whose mean is that
-                of its group, or zero if each feature has its own mean.
+                of its group, or `newcomer_mean` if each feature has its own.
             dtype: floating-point type of the result.
         """
         features = jnp.asarray(features)
@@ -141,7 +175,8 @@ class Model(eqx.Module):
         values = mean.value.astype(dtype)
         if values.ndim == 0:
             return jnp.broadcast_to(values, features.shape)
-        return jnp.where(features < 0, 0.0, jnp.take(values, features, mode="clip"))
+        newcomer = 0.0 if self.newcomer_mean is None else self.newcomer_mean.value.astype(dtype)
+        return jnp.where(features < 0, newcomer, jnp.take(values, features, mode="clip"))
 
 
 def _read_mean(
@@ -164,6 +199,14 @@ def _read_mean(
                 argument="mean",
             )
     return means
+
+
+def _as_constant(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    """The mean of newcomers, who are not in the data: there is nothing to learn it from."""
+    given = isinstance(value, AbstractParameter)
+    parameter = named("newcomer_mean", real)(value if given else Fixed(value))
+    _check_shape("newcomer_mean", parameter, 0, "a number")
+    return parameter
 
 
 def _check_shape(argument: str, parameter: AbstractParameter, most: int, wanted: str) -> None:

@@ -39,6 +39,7 @@ from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, resolve
+from jaxkick.posterior.diagnostics import warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 
 __all__ = ["GroupState", "Matches", "Roster", "Rule", "Stream", "lay_out", "predict_blocks"]
@@ -508,7 +509,7 @@ class Stream(AbstractPredictor):
 
         Args:
             matches: a table with the same columns as the first one, or a `Dataset`. It may
-                contain new competitors.
+                contain new competitors; a warning says if most names are new.
             on_invalid: `"raise"` (default) or `"drop"` for invalid rows.
 
         Raises:
@@ -526,6 +527,7 @@ class Stream(AbstractPredictor):
                 "Convert it to the type and unit of the first matches.",
                 argument="time",
             )
+        warn_of_new_names(roster.names, new.names)
         return self._see(new, self._dtype)
 
     def __repr__(self) -> str:

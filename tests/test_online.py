@@ -86,8 +86,12 @@ def test_a_stream_equals_dense_processes_with_fixed_sites():
     assert sorted(board["name"]) == list("abcdxy")
     games = [*one["first"], *one["second"], *two["first"], *two["second"]]
     assert dict(zip(board["name"], board["matches"], strict=True))["a"] == games.count("a")
-    forecast = stream.forecast({"time": [9.5], "first": ["a"], "second": ["new"]})
-    prediction = stream.predict("a", "new", 9.5, home=1)
+    forecast = stream.forecast(
+        {"time": [9.5], "first": ["a"], "second": ["new"]}, allow_unknown=True
+    )
+    prediction = stream.predict("a", "new", 9.5, home=1, allow_unknown=True)
+    with pytest.raises(jk.DataError, match="'new' in `second` is not in the data"):
+        stream.predict("a", "new", 9.5)
     prior = 1.4 + features["a"].at(9.5)[1] + variance
     assert float(prediction.variance) == pytest.approx(prior, abs=1e-9)
     assert forecast["p_win"][0] == pytest.approx(float(prediction.probabilities[1]))

@@ -156,6 +156,28 @@ def test_predictions_of_a_continuous_outcome(posterior):
     np.testing.assert_allclose(prediction.outcome_quantile(0.5), prediction.mean, atol=1e-4)
 
 
+class Student(AbstractLikelihood):
+    """Student's t with some degrees of freedom around the score, up to a constant."""
+
+    freedom: float
+
+    def log_prob(self, outcome, score):
+        return -0.5 * (self.freedom + 1) * jnp.log1p((outcome - score) ** 2 / self.freedom)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "mean", "variance"), [(1.0, np.nan, np.nan), (2.0, 0.3, np.nan), (5.0, 0.3, 5 / 3)]
+)
+def test_moments_that_do_not_exist_are_left_out(freedom, mean, variance):
+    prediction = jk.Prediction(jnp.array(0.3), jnp.array(0.2), Student(freedom))
+    np.testing.assert_allclose(prediction.outcome_mean, mean, rtol=1e-3)
+    np.testing.assert_allclose(prediction.outcome_variance, variance + 0.2, rtol=1e-3)
+    names = {"expected": mean, "expected_deviation": variance}
+    expected = {name for name, value in names.items() if np.isfinite(value)}
+    assert set(prediction.columns()) - {"score_mean", "score_deviation"} == expected
+    assert repr(prediction).startswith("Prediction of 1 match")
+
+
 def test_learning_and_starting_values():
     data = league()
     start = jk.suggest_model(data, Logistic, Smooth)

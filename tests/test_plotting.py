@@ -47,12 +47,28 @@ def test_scores(posterior, ax):
         assert np.timedelta64(0) <= late < np.timedelta64(2, "D")
     assert texts(ax) == ["ant", "cat"]
     assert ax.get_lines()[0].get_linestyle() != ax.get_lines()[1].get_linestyle()
-    with pytest.raises(ValueError, match=r"'cow' in `names` has no matches\. Pass `times`"):
+    with pytest.raises(ValueError, match=r"'cow' in `names` is not in the data"):
         plotting.scores(posterior, ["cow"], ax=ax)
     fresh = plotting.scores(posterior, ["ant"], times=["2001-01-01", "2003-01-01"], scale="elo")
     assert fresh is not ax
     assert fresh.get_ylabel() == "rating"
+    with pytest.raises(ValueError, match="`interval` is 90, but must be a probability"):
+        plotting.scores(posterior, "ant", interval=90, ax=ax)
+    days = ["2001-01-01", "2003-01-01"]
+    plotting.scores(posterior, "newcomer", times=days, allow_unknown=True, ax=fresh)
+    assert fresh.get_lines()[-1].get_ydata().tolist() == [0.0, 0.0]
     pyplot.close(fresh.figure)
+
+
+def test_names_are_not_mathematics(ax):
+    names = ["$x^{$", "a_{b$", "\\$", "$y$"]
+    data = jk.Dataset.from_pairs(np.arange(4.0), names, names[1:] + names[:1])
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    plotting.scores(posterior, names, ax=ax)
+    plotting.win_probabilities(posterior, names, 9.0, ax=ax)
+    plotting.leaderboard(posterior, ax=ax)
+    # Matplotlib parses mathematics when it draws.
+    ax.figure.canvas.draw()
 
 
 def test_leaderboard(posterior, ax):
@@ -63,6 +79,12 @@ def test_leaderboard(posterior, ax):
     np.testing.assert_allclose(dots[:, 0], board["rating"])
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
     assert len(plotting.leaderboard(posterior, top=2, ax=ax).get_yticks()) == 2
+    ax.clear()
+    plotting.leaderboard(posterior, time="2001-07-01", scale="elo", ax=ax)
+    elo = posterior.leaderboard("2001-07-01", scale="elo")
+    np.testing.assert_allclose(ax.collections[-1].get_offsets()[:, 0], elo["rating"])
+    with pytest.raises(TypeError, match="`scale` needs a posterior or stream"):
+        plotting.leaderboard(board, scale="elo", ax=ax)
 
 
 def test_win_probabilities(posterior, ax):

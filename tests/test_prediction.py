@@ -53,7 +53,7 @@ def test_scores_at_any_time(name):
     posterior, fit = fits()
     times = np.sort(np.append(TIMES, fit.problem.times[3]))
     means, variances = fit.predict(name, times)
-    scores = posterior.scores(name, times)
+    scores = posterior.scores(name, times, allow_unknown=True)
     np.testing.assert_allclose(scores.mean, means, atol=1e-6)
     np.testing.assert_allclose(scores.variance, variances, atol=1e-6)
 
@@ -61,22 +61,23 @@ def test_scores_at_any_time(name):
 def test_linear_combinations():
     posterior, fit = fits()
     features = {"team0": 0.75, "team1": 0.25, "team2": -1.0, "home": 2.0, "absent": 0.5}
-    found = posterior.linear_combination(features, TIMES)
+    found = posterior.linear_combination(features, TIMES, allow_unknown=True)
     parts = {name: fit.predict(name, TIMES) for name in features}
     mean = sum(x * parts[name][0] for name, x in features.items())
     variance = sum(x**2 * parts[name][1] for name, x in features.items())
     np.testing.assert_allclose(found.mean, mean, atol=1e-6)
     np.testing.assert_allclose(found.variance, variance, atol=1e-6)
+    del features["absent"]
     assert posterior.linear_combination(features, 1.0).mean.shape == ()
 
 
 def test_many_pairings_equal_one_at_a_time():
     posterior = league()
     first, second, times = list("abcab"), ["b", "c", "a", "new", "a"], [0.5, 3.0, -1.0, 4.0, 20.0]
-    together = posterior.predict(first, second, times)
+    together = posterior.predict(first, second, times, allow_unknown=True)
     assert together.probabilities.shape == (5, 3)
     for row, pairing in enumerate(zip(first, second, times, strict=True)):
-        alone = posterior.predict(*pairing)
+        alone = posterior.predict(*pairing, allow_unknown=True)
         np.testing.assert_allclose(together.probabilities[row], alone.probabilities, atol=1e-12)
         np.testing.assert_allclose(together.mean[row], alone.mean, atol=1e-12)
     at_once = posterior.predict("a", "b", times)
@@ -88,13 +89,15 @@ def test_probabilities_sum_to_one_and_mirror_when_sides_are_swapped():
     names = np.array(["a", "b", "c", "new", "newer"])
     first, second = (part.ravel() for part in np.meshgrid(names, names))
     first, second = first[first != second], second[first != second]
-    ours = np.asarray(posterior.predict(first, second, 3.3).probabilities)
-    mirrored = np.asarray(posterior.predict(second, first, 3.3).probabilities)
+    ours, mirrored = (
+        np.asarray(posterior.predict(*sides, 3.3, allow_unknown=True).probabilities)
+        for sides in ((first, second), (second, first))
+    )
     assert np.all((ours >= 0) & (ours <= 1))
     np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(ours, mirrored[:, ::-1], atol=1e-12)
     # Two competitors without matches have the same prior.
-    unseen = posterior.predict("new", "newer", 3.3).probabilities
+    unseen = posterior.predict("new", "newer", 3.3, allow_unknown=True).probabilities
     np.testing.assert_allclose(unseen[0], unseen[2], atol=1e-12)
 
 
@@ -110,7 +113,7 @@ def test_probabilities_against_monte_carlo():
 
 
 def test_results_have_names():
-    prediction = league().predict(["a", "b"], ["b", "new"], 3.3)
+    prediction = league().predict(["a", "b"], ["b", "c"], 3.3)
     loss, tie, win = np.asarray(prediction.probabilities).T
     np.testing.assert_array_equal(prediction.p_loss, loss)
     np.testing.assert_array_equal(prediction.p_tie, tie)
@@ -130,14 +133,15 @@ def test_scores_of_dated_data_have_dates():
     data = jk.Dataset.from_pairs(dates, list("aba"), list("bcc"))
     posterior = jk.infer(jk.Model(kernels.Matern12(1.0, 2.0), likelihoods.Probit()), data)
     scores = posterior.scores("a")
-    np.testing.assert_array_equal(scores.dates, dates[[0, 2]])
-    np.testing.assert_allclose(scores.times, [2001.0, 2002.0], atol=2e-3)
+    np.testing.assert_array_equal(scores.times, dates[[0, 2]])
+    np.testing.assert_allclose(scores.numbers, [2001.0, 2002.0], atol=2e-3)
     assert "2002-01-01T12:00:00.000" in repr(scores).splitlines()[-1]
     asked = posterior.scores("a", ["2001-03-01"])
-    assert asked.dates.astype(str).tolist() == ["2001-03-01T00:00:00.000"]
+    assert asked.times.astype(str).tolist() == ["2001-03-01T00:00:00.000"]
     times, mean, variance = asked
     assert (times.shape, mean.shape, variance.shape) == ((1,), (1,), (1,))
-    assert league().scores("a").dates is None
+    np.testing.assert_array_equal(times, asked.times)
+    assert league().scores("a").times.dtype == np.float64
 
 
 def test_calls_of_one_shape_compile_once(caplog):
@@ -156,14 +160,28 @@ def test_calls_of_one_shape_compile_once(caplog):
 
 def test_errors():
     posterior = league()
-    with pytest.raises(ValueError, match=r"'zoe' is not in the data\. Pass `times` to"):
-        posterior.scores("zoe")
+    with pytest.raises(ValueError, match=r"'zoe' in `name` has no matches\. Pass `times` to"):
+        posterior.scores("zoe", allow_unknown=True)
     with pytest.raises(ValueError, match="`first` has 2, `second` has 3"):
         posterior.predict(["a", "b"], ["a", "b", "c"], 1.0)
-    with pytest.raises(ValueError, match="`times` must be finite"):
+    with pytest.raises(ValueError, match="`time` is missing"):
         posterior.predict("a", "b", np.nan)
     with pytest.raises(ValueError, match="dates, but the times of the data are numbers"):
         posterior.predict("a", "b", "2024-01-01")
+    match = posterior.predict("a", "b", 1.0)
+    for wrong in (
+        lambda: match.log_prob(2.0),
+        lambda: match.log_prob("win"),
+        lambda: match.distribution([5.0]),
+    ):
+        with pytest.raises(ValueError, match=r"is not valid for OrdinalProbit, which needs \+1"):
+            wrong()
+    with pytest.raises(ValueError, match="`probability` is 90, but must be between 0 and 1"):
+        match.outcome_quantile(90)
+    with pytest.raises(ValueError, match=r"`covariates` is 1, .* pass `home=1`"):
+        posterior.predict("a", "b", 1.0, 1)
+    with pytest.raises(ValueError, match=r"holds \['a', 'b'\], which is not a name"):
+        posterior.scores(["a", "b"])
     fitted, _ = fits()
     with pytest.raises(NotImplementedError, match="StudentT has no `probabilities`"):
         _ = fitted.predict("team0", "team1", 1.0).probabilities

@@ -82,10 +82,31 @@ def test_equals_a_model_of_shifted_outcomes(data, kind, method):
 
 def test_an_unseen_feature_has_the_mean_of_its_group(data):
     kernels = {"skill": KERNEL, "advantage": jk.kernels.Constant(0.2)}
-    cases = [(0.7, 0.7), ({"skill": 0.3}, 0.3), ({"advantage": 0.3}, 0.0), (np.ones(6), 0.0)]
-    for mean, expected in cases:
+    for mean, expected in [(0.7, 0.7), ({"skill": 0.3}, 0.3), ({"advantage": 0.3}, 0.0)]:
         posterior = jk.infer(jk.Model(kernels, NOISE, mean=mean), data)
-        np.testing.assert_allclose(posterior.scores("new", [1.0]).mean, [expected])
+        scores = posterior.scores("new", [1.0], allow_unknown=True)
+        np.testing.assert_allclose(scores.mean, [expected])
+
+
+def test_newcomers_among_features_with_means_of_their_own(data):
+    """Zero may be far from all of these means, so a newcomer's has to be given."""
+    kernels = {"skill": KERNEL, "advantage": jk.kernels.Constant(0.2)}
+    more = jk.Dataset.from_pairs([4.0], ["a"], ["new"], [0.5], groups={"home": "advantage"})
+    silent = jk.infer(jk.Model(kernels, NOISE, mean=np.full(6, 40.0)), data)
+    remedy = "one prior mean for each feature .* Pass `newcomer_mean=` to `Model`"
+    for ask in (
+        lambda: silent.predict("a", "new", 1.0, allow_unknown=True),
+        lambda: silent.sample("new", [1.0], jax.random.key(0), allow_unknown=True),
+        lambda: silent.update(more),
+    ):
+        with pytest.raises(jk.DataError, match=remedy):
+            ask()
+    posterior = jk.infer(jk.Model(kernels, NOISE, np.full(6, 40.0), newcomer_mean=39.0), data)
+    prior = posterior.scores("new", [1.0], allow_unknown=True)
+    np.testing.assert_allclose(prior.mean, [39.0])
+    np.testing.assert_allclose(posterior.update(more).model.mean.value, [40] * 5 + [40, 39])
+    with pytest.raises(jk.DataError, match="`newcomer_mean` is given, but `mean` has no number"):
+        jk.Model(KERNEL, NOISE, mean=0.5, newcomer_mean=0.5)
 
 
 def test_gradient_agrees_with_central_differences(data):

@@ -166,7 +166,8 @@ def predict(
                 for option, name in {"--first": first, "--second": second}.items()
             ]
             when = _time_of(posterior, time, reading.date_format)
-            columns = _forecast_match(posterior, sides, when, int(home) - int(away))
+            place = int(home) - int(away)
+            columns = _forecast_match(posterior, sides, when, place, allow_unknown)
     emit(columns, form)
 
 
@@ -352,7 +353,9 @@ def _time_of(posterior: Any, text: str | None = None, date_format: str | None = 
     return read_time(index.scale, "--time", text, date_format)
 
 
-def _forecast_match(posterior: Any, sides: Sequence, time: Any, home: int) -> dict[str, Any]:
+def _forecast_match(
+    posterior: Any, sides: Sequence, time: Any, home: int, allow_unknown: bool
+) -> dict[str, Any]:
     import numpy as np
 
     one, other = sides
@@ -362,7 +365,8 @@ def _forecast_match(posterior: Any, sides: Sequence, time: Any, home: int) -> di
         raise UsageError(
             "the model has no home advantage. Fit it with --home, or leave out --home and --away."
         )
-    prediction = posterior.predict(one, other, time, home=home or None)
+    options = {"home": home or None, "allow_unknown": allow_unknown}
+    prediction = posterior.predict(one, other, time, **options)
     names = {"first": one, "second": other, **({"home": sides[home < 0]} if home else {})}
     texts = {name: np.array([str(value)]) for name, value in names.items()}
     return {"time": np.atleast_1d(time), **texts, **prediction.columns()}

@@ -83,7 +83,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
         scores = posterior.scores(name)
         best = int(np.argmax(scores.mean))
         moments = float(scores.mean[best]), float(scores.variance[best])
-        peaks.append((*moments, str(name), scores.times[best], int(matches)))
+        peaks.append((*moments, str(name), scores.numbers[best], int(matches)))
     peaks.sort(key=lambda peak: -peak[0])
     means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))
     points = points_of("elo", posterior.model.likelihood)

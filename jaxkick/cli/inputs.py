@@ -217,7 +217,7 @@ def forecast_file(
                 where = f"{matches.table.place(row)}: `{option}` (column {column!r})"
                 names[row] = None if name is None else known_name(name, known, where, newcomers)
     with file_errors(matches.table):
-        return posterior.forecast(matches.columns)
+        return posterior.forecast(matches.columns, allow_unknown=newcomers)
 
 
 def read_time(scale: TimeScale, option: str, text: str, date_format: str | None = None) -> Any:

@@ -1,7 +1,7 @@
 """Questions of predictions: named features at times, as arrays of feature numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,9 +28,12 @@ from jaxkick.data.sides import (
     read_further,
     read_side,
 )
-from jaxkick.errors import DataError, suggest_names
+from jaxkick.errors import DataError, plain, suggest_names
 
-__all__ = ["Directory", "Match", "Query", "read_match", "read_matches", "read_query"]
+__all__ = [
+    "Directory", "Match", "Query", "check_known", "read_match", "read_matches", "read_names",
+    "read_query", "unknown_name",
+]  # fmt: skip
 
 
 class Directory(Protocol):
@@ -78,18 +81,28 @@ def read_query(
     times: Any,
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
+    allow_unknown: bool = False,
 ) -> Query:
-    """Read combinations of features at times; one of either is used for all of the other.
+    """Read combinations of features at times; a single one of either is used for all.
 
     Args:
         directory: names, groups and times.
         times: one time or many, in the user's terms.
-        sides: for each argument one name, list of names or mapping to coefficients, or a
-            list of them for many combinations, and the sign of their coefficients. A list
-            of names alone is many combinations of one feature each.
+        sides: for each argument a name or a mapping from names to coefficients, or a list for
+            many combinations, and the sign of their coefficients. The cells of such a list are
+            those of `Dataset.from_pairs`: names, lists or tuples of names, and mappings.
         covariates: further features by name, each with one coefficient or many.
+        allow_unknown: whether names that the directory does not have are allowed.
+
+    Raises:
+        DataError: if an argument cannot be read, or a name is unknown and not allowed.
     """
     numbers = np.asarray(directory.to_time(times, "time"))
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers))) if numbers.ndim else None
+        raise DataError("{argument} is missing", "Give a time.", argument="time", row=row)
+    for argument, (values, _) in sides.items():
+        _check_ambiguous(argument, values)
     sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
     covariates = {name: _without_array(values) for name, values in covariates.items()}
     schema = directory.schema
@@ -102,27 +115,42 @@ def read_query(
     vocabulary = Vocabulary()
     blocks = []
     for argument, (values, sign) in sides.items():
-        many = values if argument in lengths else [values]
-        block = read_side(many, sign, vocabulary, argument, len(many))
-        blocks.append(
-            Block(*(np.repeat(part, count // max(len(many), 1), axis=0) for part in block))
+        one_for_all = argument not in lengths
+        block = read_side(
+            [values] if one_for_all else values,
+            sign,
+            vocabulary,
+            argument,
+            1 if one_for_all else count,
         )
+        empty = np.flatnonzero((block.features < 0).all(axis=1))
+        if empty.size:
+            raise DataError(
+                "{argument} has no competitor",
+                "Name at least one.",
+                argument=argument,
+                row=None if one_for_all else int(empty[0]),
+                count=len(empty),
+            )
+        repeats = count if one_for_all else 1
+        blocks.append(Block(*(np.repeat(part, repeats, axis=0) for part in block)))
     roles = () if schema is None else schema.interactions
     labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}
     pairs = schema is not None and schema.pairs and len(sides) == 2
     further = read_further(blocks, labels, pairs, vocabulary)
-    blocks += chain.from_iterable(further.values())
     for name, values in covariates.items():
         label = f"covariates[{name!r}]"
-        one_for_all = lengths.get(label) == 1 and count > 1
-        values = next(iter(values)) if one_for_all else values
         blocks.append(read_covariate(name, values, vocabulary, label, count))
-    block = join(blocks)
+    block = join([*blocks, *chain.from_iterable(further.values())])
     _check(block, vocabulary, bool(lengths))
-    block = block.compact()
     names = vocabulary.names()
     # The last element is for empty slots, whose code is -1.
     ids = np.append(directory.feature_ids(names), -1)
+    if not allow_unknown:
+        # A competitor may be new to a label or to an opponent, so these features are not checked.
+        parts = zip([*sides, *["covariates"] * len(covariates)], blocks, strict=True)
+        _check_known(directory, names, ids, parts, bool(lengths))
+    block = block.compact()
     groups = np.array([*map(directory.group_of, names), ""], dtype=object)
     return Query(
         shape=(count,) if lengths else (),
@@ -155,6 +183,14 @@ def read_match(
     home: ArrayLike | None,
 ) -> Match:
     """Read matches by name; `home` is +1 if the first side is at home, -1 the second, 0 neutral."""
+    if covariates is not None and not isinstance(covariates, Mapping):
+        raise DataError(
+            "{argument} is {value}, but must be a mapping from names to coefficients",
+            "For the side at home, pass {home=1} or {home=-1}.",
+            argument="covariates",
+            value=covariates,
+            mentions=["home=1", "home=-1"],
+        )
     extra = _read_covariates(directory, covariates or {})
     if home is not None:
         if HOME not in directory.names:
@@ -165,6 +201,7 @@ def read_match(
             )
         sides = np.asarray(home, np.float64)
         extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
+    _check_sides(first, second)
     return Match(first, second, extra)
 
 
@@ -188,6 +225,7 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
             for name, values in columns.covariates.items()
         }
         covariates = _read_covariates(directory, covariates | dict(columns.labels))
+        _check_sides(first, second)
     return Match(first, second, covariates), columns.times
 
 
@@ -237,6 +275,29 @@ def _side_cells(side: Any, argument: str, num_rows: int) -> list:
     ]
 
 
+def _check_sides(first: Any, second: Any) -> None:
+    """Refuse ambiguous sides, and matches of a competitor against itself."""
+    for argument, side in (("first", first), ("second", second)):
+        _check_ambiguous(argument, side)
+    sides = [_without_array(side) for side in (first, second)]
+    lengths = {len(side) for side in sides if _is_many(side)}
+    if len(lengths) > 1:
+        # This has an error of its own, as missing names have.
+        return
+    cells = [side if _is_many(side) else repeat(side, *lengths or [1]) for side in sides]
+    for row, (one, other) in enumerate(zip(*cells, strict=True)):
+        same = one == other
+        # Arrays and missing values have other answers.
+        if isinstance(same, (bool, np.bool_)) and same and not is_missing(one):
+            raise DataError(
+                "{argument} is {value}, which is also the first side",
+                "Name two competitors.",
+                argument="second",
+                row=row if lengths else None,
+                value=plain(other),
+            )
+
+
 def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
     """Refuse missing names and coefficients that are not finite."""
 
@@ -252,6 +313,90 @@ def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
         "a coefficient is missing or infinite",
         "Coefficients, such as who is at home, must be numbers.",
     )
+
+
+def _check_known(
+    directory: Directory,
+    names: list[Hashable],
+    ids: np.ndarray,
+    parts: Iterable[tuple[str, Block]],
+    many: bool,
+) -> None:
+    """Refuse names that the directory does not have; a coefficient of zero is no use of one."""
+    for argument, (features, coefficients) in parts:
+        unknown = (ids[features] < 0) & (features >= 0) & (coefficients != 0.0)
+        rows = np.flatnonzero(unknown.any(axis=1))
+        if not rows.size:
+            continue
+        name = names[features[rows[0]][unknown[rows[0]]][0]]
+        row = int(rows[0]) if many else None
+        raise unknown_name(directory, name, argument, row=row, count=len(rows))
+
+
+def read_names(names: Any) -> list[Hashable]:
+    """Read a list of names; a single name stands for a list of one."""
+    names = [names] if isinstance(names, (str, bytes, Feature)) else list(names)
+    if not names:
+        raise DataError("{argument} is empty", "Give at least one name.", argument="names")
+    return names
+
+
+def check_known(directory: Directory, names: Iterable[Hashable], argument: str) -> None:
+    """Refuse names that the directory does not have."""
+    names = list(names)
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise DataError(
+                "{argument} holds {value}, which is not a name",
+                "Give one name here; `to_frame(names)` takes a list.",
+                argument=argument,
+                value=name,
+            )
+    unknown = np.flatnonzero(directory.feature_ids(names) < 0)
+    if unknown.size:
+        raise unknown_name(directory, names[unknown[0]], argument)
+
+
+def unknown_name(
+    directory: Directory, name: Hashable, argument: str, may_be_new: bool = True, **where: Any
+) -> DataError:
+    """Make the error for an unknown name, with the closest known ones.
+
+    Args:
+        directory: the known names.
+        name: the unknown name.
+        argument: the argument that holds it.
+        may_be_new: whether the caller has `allow_unknown=`.
+        **where: row and count of the error.
+    """
+    known: list[Hashable] = list(directory.names)
+    if isinstance(name, Feature):
+        labels = {each.name for each in known if isinstance(each, Feature)}
+        # The name is at fault, or else the role.
+        name, known = (name, known) if name.name in labels else (name.name, list(labels))
+    remedy = suggest_names(name, known)
+    if may_be_new:
+        remedy += " For a newcomer with the prior's score, pass {allow_unknown=True}."
+    return DataError(
+        "{value} in {argument} is not in the data",
+        remedy,
+        argument=argument,
+        value=plain(name),
+        mentions=["allow_unknown=True"],
+        **where,
+    )
+
+
+def _check_ambiguous(argument: str, values: Any) -> None:
+    """Refuse a bare tuple or set, which may be meant as a line-up or as many matches."""
+    if isinstance(values, (tuple, set, frozenset)) and not isinstance(values, Feature):
+        kind = type(values).__name__
+        raise DataError(
+            f"{{argument}} is a {kind}, which could be one line-up or one name for each match",
+            "Pass a list of names for many matches; for the line-up of one match pass a mapping "
+            'from names to coefficients, or a list in a list, such as [["Ann", "Ben"]].',
+            argument=argument,
+        )
 
 
 def _without_array(values: Any) -> Any:
@@ -271,11 +416,13 @@ def _for_all(values: Any, count: int) -> list:
 
 
 def _common_length(lengths: Mapping[str, int]) -> int:
-    """The number of queries; arguments of one element are used for all."""
-    different = {length for length in lengths.values() if length != 1}
-    if len(different) > 1:
+    """The number of queries, which all lists share."""
+    if len(set(lengths.values())) > 1:
         found = ", ".join(f"`{argument}` has {length:,}" for argument, length in lengths.items())
         raise DataError(
-            f"The arguments differ in length: {found}", "Pass as many of each, or one for all."
+            f"The arguments differ in length: {found}. A list has one element for each match",
+            "Pass lists of one length, or a single value for all matches. For the line-up of one "
+            "match pass a mapping from names to coefficients, or a list in a list, such as "
+            '[["Ann", "Ben"]].',
         )
-    return different.pop() if different else 1
+    return next(iter(lengths.values()), 1)

@@ -1,5 +1,6 @@
 """Tables of results and observations, in the library of the user's table or as plain columns."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -81,11 +82,15 @@ def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
 
 
 def name_column(names: Iterable[Hashable]) -> np.ndarray:
-    """Make a column of names: integers if all names are, otherwise strings."""
+    """Make a column of names: integers if all names are, otherwise strings.
+
+    Names that differ but read alike, such as 1 and "1", are written as in Python.
+    """
     names = list(names)
     if all(isinstance(name, int) for name in names):
         return np.array(names, np.int64)
-    return np.array([str(name) for name in names])
+    texts = Counter(map(str, set(names)))
+    return np.array([str(name) if texts[str(name)] == 1 else repr(name) for name in names])
 
 
 def write_observations(observations: Observations, library: str | None) -> Any:

@@ -32,6 +32,11 @@ _POINTS = 512
 # A log density this far below its maximum is negligible.
 _NEGLIGIBLE = 36.0
 _HALVINGS = 40
+# Points at either end of a grid, their largest share in a moment that exists, and the density
+# there, relative to the largest one, in a tail.
+_END = 16
+_END_SHARE = 0.005
+_TAIL_DENSITY = 1e-6
 
 
 def log_partition_by_quadrature(
@@ -106,10 +111,15 @@ class OutcomeGrid(NamedTuple):
     scale: Values | None = None
 
     def mean(self) -> Values:
-        return self._expectation(self.outcomes)
+        """The mean; NaN if the tails are so heavy that there is none."""
+        exists = self._converges(1)
+        return jnp.where(exists, self._expectation(self.outcomes), jnp.nan)
 
     def variance(self) -> Values:
-        return self._expectation((self.outcomes - self.mean()[..., None]) ** 2)
+        """The variance; NaN if the tails are so heavy that there is none."""
+        exists = self._converges(2)
+        squares = (self.outcomes - self._expectation(self.outcomes)[..., None]) ** 2
+        return jnp.where(exists, self._expectation(squares), jnp.nan)
 
     def cdf(self, outcome: float) -> Values:
         """Compute the probability of outcomes up to `outcome`."""
@@ -146,6 +156,20 @@ class OutcomeGrid(NamedTuple):
         if self.centre is None:
             return jnp.sum(self.mass * values, axis=-1)
         return jnp.sum(_cells(self.mass * values), axis=-1)
+
+    def _converges(self, power: int) -> Array:
+        """Return whether the ends of the grid hardly add to an absolute moment.
+
+        An end with some density is that of the domain, and no tail.
+        """
+        if self.centre is None:
+            return jnp.ones(self.mass.shape[:-1], bool)
+        parts = self.mass * jnp.abs(self.outcomes - jnp.asarray(self.centre)[..., None]) ** power
+        ends = jnp.stack([parts[..., :_END], parts[..., -_END:]])
+        shares = jnp.sum(ends, axis=-1) / jnp.sum(parts, axis=-1)
+        density = jnp.stack([self.mass[..., 0], self.mass[..., -1]])
+        is_tail = density < _TAIL_DENSITY * jnp.max(self.mass, axis=-1)
+        return jnp.all(~is_tail | (shares < _END_SHARE), axis=0)
 
     def _places(self) -> Float[Array, "... G"]:
         centre, scale = jnp.asarray(self.centre), jnp.asarray(self.scale)

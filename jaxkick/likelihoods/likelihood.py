@@ -102,6 +102,11 @@ class AbstractLikelihood(eqx.Module):
         """Whether ties have a positive probability."""
         return self.has_results and self.is_discrete and not self._refuses(0.0)
 
+    @property
+    def has_free_level(self) -> bool:
+        """True if parameters to learn could absorb a constant that is added to all scores."""
+        return False
+
     def difference(self, base_rate: float) -> "AbstractLikelihood | None":
         """Return the likelihood of the difference of two counts, or `None`.
 
@@ -258,11 +263,11 @@ class AbstractLikelihood(eqx.Module):
         return jnp.stack([loss / total, jnp.zeros_like(win), win / total], axis=-1)
 
     def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """Compute the mean of the outcome for f ~ N(mean, variance)."""
+        """Compute the mean of the outcome for f ~ N(mean, variance); NaN if there is none."""
         return self._grid(mean, variance).mean()
 
     def predictive_variance(self, mean: ArrayLike, variance: ArrayLike) -> Values:
-        """Compute the variance of the outcome for f ~ N(mean, variance)."""
+        """Compute the variance of the outcome for f ~ N(mean, variance); NaN if there is none."""
         return self._grid(mean, variance).variance()
 
     def predictive_quantile(

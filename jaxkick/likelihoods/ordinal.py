@@ -14,7 +14,7 @@ from jaxkick._math import Anchor, Derivatives, Local, log_interval, logistic, no
 from jaxkick._typing import Array, Bool, Key, Values
 from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
-from jaxkick.parameters import AbstractParameter, Converter, named, ordered, positive
+from jaxkick.parameters import AbstractParameter, Converter, Fixed, named, ordered, positive
 
 __all__ = ["Logit", "OrdinalLogit", "OrdinalProbit", "Probit"]
 
@@ -147,6 +147,10 @@ class _AbstractOrdinal(AbstractLikelihood):
     @property
     def has_results(self) -> bool:
         return self.cuts is None
+
+    @property
+    def has_free_level(self) -> bool:
+        return self.cuts is not None and not isinstance(self.cuts, Fixed)
 
     def describe(self) -> str:
         if self.cuts is None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from jaxkick.errors import DataError, suggest_names
+from jaxkick.data.queries import check_known, read_names
+from jaxkick.errors import DataError
 from jaxkick.plotting import style
 from jaxkick.posterior import Posterior
-from jaxkick.posterior.leaderboard import Scale, points_of
+from jaxkick.posterior.leaderboard import Scale, check_interval, points_of
+from jaxkick.posterior.posterior import match_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +29,7 @@ def scores(
     times: Any = None,
     interval: float = 0.9,
     scale: Scale | tuple[float, float] | str | None = None,
+    allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Plot skill curves with credible bands, over dates if the data has dates.
@@ -38,19 +41,25 @@ def scores(
             last match of all of them, where each curve begins with its own first match.
         interval: probability of the bands; 0 draws none.
         scale: scale of the ratings, as in `Posterior.leaderboard`.
+        allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
     Returns:
         The axes.
 
     Raises:
-        ValueError: if a feature has no matches and `times` is `None`.
+        DataError: if a name is unknown, or has no matches and `times` is `None`.
     """
+    names = read_names(names)
+    if not allow_unknown:
+        check_known(posterior.data.index, names, "names")
+    if interval:
+        check_interval(interval)
     ax = style.axes(ax)
     index, points = posterior.data.index, points_of(scale, posterior.model.likelihood)
     debuts = np.full(len(names), -np.inf)
     if times is None:
-        played = _played(posterior, names)
+        played = match_times(index, names, "names")
         debuts = np.array([each[0] for each in played])
         grid = np.linspace(debuts.min(), max(each[-1] for each in played), _POINTS)
         times = index.scale.to_user(grid)
@@ -59,12 +68,12 @@ def scores(
     # The more bands overlap, the paler they are.
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
-        numbers, means, variances = posterior.scores(name, times)
+        found = posterior.scores(name, times, allow_unknown=allow_unknown)
         # The last point is always kept, because it carries the label.
-        drawn = np.asarray(numbers) >= min(debuts[number], np.max(numbers))
-        mean, deviation = np.asarray(means)[drawn], np.sqrt(np.asarray(variances)[drawn])
+        drawn = found.numbers >= min(debuts[number], np.max(found.numbers))
+        mean, deviation = np.asarray(found.mean)[drawn], np.sqrt(found.variance)[drawn]
         middle, width = points.centre + points.factor * mean, points.factor * reach * deviation
-        shown = index.scale.to_user(np.asarray(numbers)[drawn])
+        shown = found.times[drawn]
         colour, dashes = style.line(number)
         if interval:
             ax.fill_between(shown, middle - width, middle + width, color=colour, alpha=alpha, lw=0)
@@ -81,18 +90,32 @@ def scores(
     return ax
 
 
-def leaderboard(table: Any, *, top: int | None = 20, ax: "Axes | None" = None) -> "Axes":
+def leaderboard(
+    table: Any, *, top: int | None = 20, ax: "Axes | None" = None, **options: Any
+) -> "Axes":
     """Plot ratings with their intervals, best on top.
 
     Args:
         table: a table from `Posterior.leaderboard`, or a posterior or stream.
         top: number of competitors to show; all if `None`.
         ax: the axes to draw on; new ones if `None`.
+        **options: `time`, `scale` and other arguments of `Posterior.leaderboard`, if `table` is
+            a posterior or stream.
 
     Returns:
         The axes.
+
+    Raises:
+        TypeError: if there are options for a table, which has its ratings already.
     """
-    columns = _columns_of(table.leaderboard() if hasattr(table, "leaderboard") else table)
+    if hasattr(table, "leaderboard"):
+        table = table.leaderboard(**options)
+    elif options:
+        raise TypeError(
+            f"`{next(iter(options))}` needs a posterior or stream. Pass it to `leaderboard` of the "
+            "posterior, which makes the table."
+        )
+    columns = _columns_of(table)
     columns = {name: column[:top] for name, column in columns.items()}
     count = len(columns["name"])
     ax = style.axes(ax, (7.0, 1.0 + 0.27 * count))
@@ -115,6 +138,7 @@ def win_probabilities(
     *,
     home: float | None = None,
     features: Callable[[Any, Any], Mapping[Hashable, float]] | None = None,
+    allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Plot a matrix of the probabilities that the row's competitor beats the column's.
@@ -126,22 +150,27 @@ def win_probabilities(
         home: 1 if the row's competitor is at home; see `Posterior.predict`.
         features: gives the features of the row's competitor against the column's, with
             coefficients, such as a feature of the pair; by default its name alone.
+        allow_unknown: as in `Posterior.predict`.
         ax: the axes to draw on; new ones if `None`.
 
     Returns:
         The axes.
 
     Raises:
-        ValueError: if there are fewer than two names.
+        DataError: if there are fewer than two names, one of them twice, or an unknown one.
     """
+    names = read_names(names)
     count = len(names)
+    if len(set(names)) < count:
+        raise DataError("{argument} has a name twice", "Pass each name once.", argument="names")
     if count < 2:
         raise DataError(
             "{argument} has fewer than two names", "Pass at least two.", argument="names"
         )
     pairs = [(first, second) for first in names for second in names if first != second]
     first = [row if features is None else features(row, column) for row, column in pairs]
-    prediction = posterior.predict(first, [column for _, column in pairs], time, home=home)
+    second, options = [column for _, column in pairs], {"allow_unknown": allow_unknown}
+    prediction = posterior.predict(first, second, time, home=home, **options)
     chances = np.full((count, count), np.nan)
     chances[~np.eye(count, dtype=bool)] = np.asarray(prediction.p_win)
     ax = style.axes(ax, (max(4.4, 1.8 + 0.52 * count), 1.2 + 0.46 * count))
@@ -155,22 +184,6 @@ def win_probabilities(
     ax.set_xlabel(caption, color=style.GREY, fontsize=9)
     ax.xaxis.set_label_position("bottom")
     return ax
-
-
-def _played(posterior: Posterior, names: Sequence[Hashable]) -> list[np.ndarray]:
-    """Times of the matches of each feature."""
-    played = [posterior.data.entries(name).times for name in names]
-    if not played:
-        raise DataError("{argument} is empty", "Pass at least one name.", argument="names")
-    for name, each in zip(names, played, strict=True):
-        if not len(each):
-            raise DataError(
-                "{value} in {argument} has no matches",
-                f"Pass `times` to plot its prior. {suggest_names(name, posterior.data.names)}",
-                argument="names",
-                value=name,
-            )
-    return played
 
 
 def _label_ends(ax: "Axes", names: Sequence[Hashable], ends: list[tuple]) -> None:

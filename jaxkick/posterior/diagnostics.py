@@ -1,26 +1,42 @@
 """Diagnostics: common problems of a fit, each with a remedy."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._xla import is_known
 from jaxkick.data.columns import look_like_dates
+from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
+from jaxkick.data.reading import Observations
+from jaxkick.data.schema import Feature
+from jaxkick.errors import did_you_mean, warn_caller
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import Instant
+from jaxkick.kernels import AbstractKernel, Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
-__all__ = ["Diagnostic", "diagnose"]
+__all__ = ["Diagnostic", "diagnose", "warn_of_new_names"]
 
-# A lengthscale beyond so many times the span of the data, or below this share of the time
-# between two matches, says more about the unit of time than about skill.
+# The data does not determine a lengthscale beyond so many times its span, or below this share
+# of the time between two matches.
 _LONGEST = 10.0
 _SHORTEST = 0.1
+# Changes over the data, in posterior standard deviations, that are none: of a part of the prior,
+# and of posterior means, where the lengthscale is so many times the span of the data.
+_NO_DRIFT = 0.1
+_NO_CHANGE = 0.5
+_LONG = 3.0
 # The largest rounding error of a score, in standard deviations, that is not reported.
-_ROUNDING = 1e-3
+_ROUNDING = 0.05
+# Features with fewer matches are not compared: "single matches" speaks of them.
+_FEWEST = 2
+_SHOWN = 3
+# An update with at least so many new names, and more of them than of known ones, is reported.
+_NEW_NAMES = 3
 # Larger times are seconds since 1970, or finer.
 _LARGEST_TIME = 1e8
 
@@ -29,8 +45,8 @@ class Diagnostic(NamedTuple):
     """A possible problem of a fit.
 
     Attributes:
-        kind: `"convergence"`, `"comparability"`, `"lengthscale"`, `"unit"`, `"margin"`,
-            `"single matches"`, `"precision"`, or a kind of the likelihood's own.
+        kind: `"convergence"`, `"comparability"`, `"separability"`, `"lengthscale"`, `"unit"`,
+            `"margin"`, `"single matches"`, `"precision"`, or a kind of the likelihood's own.
         message: the problem and its remedy.
     """
 
@@ -43,7 +59,7 @@ class Diagnostic(NamedTuple):
 
 def diagnose(
     model: Model,
-    index: Index,
+    data: Dataset,
     entries: Sequence[ScoreMoments],
     converged: bool,
     distance: float,
@@ -52,12 +68,12 @@ def diagnose(
 
     Args:
         model: the fitted model.
-        index: the index of the data.
+        data: the observations.
         entries: posterior mean and variance of every entry's score, chain by chain.
         converged: whether inference reached its fixed point.
         distance: the distance that was left, in posterior standard deviations.
     """
-    found = []
+    found, index = [], data.index
     if not converged:
         found.append(
             Diagnostic(
@@ -66,7 +82,8 @@ def diagnose(
                 "Raise `max_steps`, or look for extreme parameters and outcomes.",
             )
         )
-    found += [*_separate_pools(index), *_lengthscales(model, index), *_unit(index)]
+    found += [*_separate_pools(index), *_inseparable(model, data)]
+    found += [*_lengthscales(model, index, entries), *_unit(index)]
     found += _precision(model, index, entries)
     found += [Diagnostic(*warning) for warning in model.likelihood.warnings()]
     return (*found, *_single_matches(index))
@@ -112,25 +129,148 @@ def _shared_features(index: Index) -> np.ndarray:
     return shared
 
 
-def _lengthscales(model: Model, index: Index) -> Iterator[Diagnostic]:
-    span = float(np.ptp(index.times))
-    for number, group in enumerate(index.groups):
-        gap = _typical_gap(index, number)
-        for name, value in model.kernel_of(group).timescales().items():
-            if span > 0 and value > _LONGEST * span:
-                problem = f"but the data spans {span:.3g}: such a score hardly changes"
+def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
+    """Find features that always occur together, so that only a combination is determined.
+
+    Each observation has a random number, and each feature the sum of those of its observations,
+    times its coefficients relative to the first. Features with equal sums always occur together,
+    with coefficients in proportion.
+    """
+    index = data.index
+    filled = index.features >= 0
+    rows, features = np.nonzero(filled)[0], index.features[filled]
+    x = np.asarray(data.observations.coefficients, np.float64)[filled]
+    order = np.lexsort((rows, features))
+    rows, features, x = rows[order], features[order], x[order]
+    seen, begins, counts = np.unique(features, return_index=True, return_counts=True)
+    noise = np.random.default_rng(0).standard_normal(len(index.times))
+    sums = np.add.reduceat(noise[rows] * x, begins) / x[begins]
+    key = (sums, rows[begins], counts)
+    order = np.lexsort(key)
+    same = [np.diff(part[order]) == 0 for part in key[1:]]
+    together = same[0] & same[1] & (np.abs(np.diff(sums[order])) < 1e-4)
+    together &= counts[order][1:] >= _FEWEST
+    starts = np.flatnonzero(np.append(True, ~together))
+    groups = [
+        part
+        for part in (np.split(order, starts[1:]) if together.any() else [])
+        if len(part) > 1 and not _is_pair(index, seen[part], x[begins[part]])
+    ]
+    if groups:
+        part = groups[0]
+        names = _listed([index.names[feature] for feature in seen[part]])
+        alike = np.ptp(np.sign(x[begins[part]])) == 0
+        what = "sum" if alike else "difference"
+        more = f" ({len(groups) - 1:,} more such groups)" if len(groups) > 1 else ""
+        yield Diagnostic(
+            "separability",
+            f"{names} occur in the same {counts[part[0]]:,} observations and in no other{more}: "
+            f"only the {what} of their scores is known, and its division among them is the "
+            "prior's. Give them one name, or rank combinations with "
+            "`leaderboard(names={label: [...]})`.",
+        )
+    always = seen[(counts == len(index.times)) & _is_constant(x, begins)]
+    if model.likelihood.has_free_level and always.size:
+        yield Diagnostic(
+            "separability",
+            f"{_listed([index.names[feature] for feature in always])} has the same coefficient in "
+            f"all observations, and {type(model.likelihood).__name__} has a level of its own: "
+            "only their sum is known, and learning may not converge. Leave the feature out, or "
+            "put `Fixed` around the likelihood's parameter.",
+        )
+
+
+def _is_constant(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """For each run of coefficients, whether they are all the same."""
+    return np.maximum.reduceat(x, begins) == np.minimum.reduceat(x, begins)
+
+
+def _is_pair(index: Index, features: np.ndarray, signs: np.ndarray) -> bool:
+    """Return whether two features only meet each other: then a difference is all there is."""
+    if len(features) != 2 or signs[0] * signs[1] > 0:
+        return False
+    begin = index.begins[features[0]]
+    there = index.entry_observations[begin : begin + index.counts[features[0]]]
+    others = np.setdiff1d(index.features[there], [-1, *features])
+    # Features of most observations are covariates, such as a home advantage.
+    return bool((index.counts[others] > 0.5 * len(index.times)).all())
+
+
+def _listed(names: Sequence[Hashable]) -> str:
+    """The first names, and the number of the others."""
+    shown = [repr(str(name) if isinstance(name, Feature) else name) for name in names]
+    if len(shown) > _SHOWN:
+        shown = [*shown[:_SHOWN], f"{len(shown) - _SHOWN:,} others"]
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _lengthscales(
+    model: Model, index: Index, entries: Sequence[ScoreMoments]
+) -> Iterator[Diagnostic]:
+    """Find parts of kernels that do not change over the data, or forget every match."""
+    span, unit = float(np.ptp(index.times)), f"{index.unit or 'unit'}s"
+    if not span:
+        return
+    dtype = jnp.result_type(float)
+    begin, age = float(index.times.min()) - index.epoch, jnp.asarray([0.0, span], dtype)
+    first, last = (Instant(begin + each, each, Epoch.at(index.epoch, dtype)) for each in age)
+    for number, (group, (mean, variance)) in enumerate(zip(index.groups, entries, strict=True)):
+        if not is_known(variance):
+            continue
+        kernel, gap = model.kernel_of(group), _typical_gap(index, number)
+        change, deviation = _typical_change(index, number, np.asarray(mean), np.asarray(variance))
+        for path, value in kernel.timescales().items():
+            part = resolve(_part_at(kernel, path), dtype)
+            ends = part.covariance(first, first) + part.covariance(last, last)
+            drift = np.sqrt(max(float(ends - 2.0 * part.covariance(first, last)), 0.0))
+            name, kind = f"{path} of the group {group!r}", type(part).__name__
+            # The prior expects a drift that the data would show.
+            visible = value > _LONG * span and drift > deviation
+            if (visible and change < _NO_CHANGE * deviation) or drift < _NO_DRIFT * deviation:
+                drop = f"drop {kind} from the sum" if path != "lengthscale" else "use Constant"
+                text = (
+                    f"{name} is {value:.3g}, and over the {span:.3g} {unit} of the data scores "
+                    f"hardly change: by {change:.1g}, with an uncertainty of {deviation:.1g}. If "
+                    f"it was learnt, the data shows no drift: {drop}."
+                )
+            elif value > _LONGEST * span:
+                text = (
+                    f"{name} is {value:.3g}, but the data spans {span:.3g} {unit}: {kind} is a "
+                    "random walk here. If it was learnt, use Wiener, which has no lengthscale."
+                )
             elif gap > 0 and value < _SHORTEST * gap:
-                problem = (
-                    f"but the matches of a competitor are {gap:.3g} apart: such a score forgets "
-                    "each match before the next"
+                text = (
+                    f"{name} is {value:.3g}, but the matches of a competitor are {gap:.3g} {unit} "
+                    f"apart: {kind} forgets each match before the next. If it was learnt, it is "
+                    "noise: drop it."
                 )
             else:
                 continue
             yield Diagnostic(
-                "lengthscale",
-                f"{name} of the group {group!r} is {value:.3g}, {problem}. Check the unit of time "
-                "(`unit=` of the data set).",
+                "lengthscale", f"{text} If you chose it, check that it is in {unit} (`unit=`)."
             )
+
+
+def _typical_change(
+    index: Index, group: int, mean: np.ndarray, variance: np.ndarray
+) -> tuple[float, float]:
+    """Compute the medians of the range of a feature's means, and of deviations."""
+    features = np.flatnonzero((index.feature_group == group) & (index.counts > 0))
+    counts = index.counts[features]
+    starts = np.cumsum(counts) - counts
+    ranks = np.arange(counts.sum()) - np.repeat(starts, counts)
+    places = index.positions(np.repeat(features, counts), ranks) - index.bases[group]
+    means = mean.ravel()[places]
+    ranges = np.maximum.reduceat(means, starts) - np.minimum.reduceat(means, starts)
+    return float(np.median(ranges)), float(np.sqrt(np.median(variance.ravel()[places])))
+
+
+def _part_at(kernel: AbstractKernel, path: str) -> AbstractKernel:
+    """The part of a kernel that has the parameter at a path such as `terms[1].lengthscale`."""
+    part = kernel
+    for name, place in re.findall(r"(\w+)\[(\d+)\]\.", path):
+        part = getattr(part, name)[int(place)]
+    return part
 
 
 def _typical_gap(index: Index, group: int) -> float:
@@ -192,3 +332,35 @@ def _single_matches(index: Index) -> Iterator[Diagnostic]:
             f"{once:,} of {seen:,} features have only one match, so their scores are mostly the "
             "prior's. Exclude them with `leaderboard(min_matches=)`.",
         )
+
+
+def warn_of_new_names(known: Sequence[Hashable], given: Sequence[Hashable]) -> None:
+    """Warn if most names of further matches are new, as after competitors were renamed.
+
+    Args:
+        known: the names of the data so far.
+        given: the names of the further matches.
+    """
+    old, names = (
+        dict.fromkeys(name.name if isinstance(name, Feature) else name for name in part)
+        for part in (known, given)
+    )
+    new = [name for name in names if name not in old]
+    if len(new) < _NEW_NAMES or 2 * len(new) <= len(names):
+        return
+    warn_caller(
+        UserWarning(
+            f"{len(new):,} of the {len(names):,} names in the new matches are not in the data, "
+            f"such as {new[0]!r}. {did_you_mean(new[0], old)} They start from the "
+            "prior: if competitors were renamed, use their old names."
+        )
+    )
+
+
+def _keys(observations: Observations, chosen: np.ndarray) -> Iterator[Hashable]:
+    """What identifies each of the chosen observations."""
+    names = observations.names
+    times, features, coefficients, outcome = (part[chosen].tolist() for part in observations[:4])
+    for time, numbers, parts, result in zip(times, features, coefficients, outcome, strict=True):
+        there = zip(numbers, parts, strict=True)
+        yield time, frozenset((names[k], x) for k, x in there if k >= 0), result

@@ -1,27 +1,33 @@
 """Leaderboards: competitors, rating scales, ranks and their intervals."""
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike
 
 from jaxkick._xla import call_compiled
-from jaxkick.data.queries import Directory
+from jaxkick.data.queries import Directory, read_names, unknown_name
 from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, HOME, Feature
+from jaxkick.data.sides import Vocabulary, read_side
 from jaxkick.data.tables import name_column
-from jaxkick.errors import DataError, suggest_names
+from jaxkick.errors import DataError
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 
 __all__ = [
     "SCALES",
     "Competitors",
+    "Difference",
     "Points",
     "RankIntervals",
     "Scale",
     "Standing",
+    "check_interval",
     "choose_competitors",
     "points_of",
     "points_of_counts",
@@ -44,8 +50,10 @@ class Competitors(NamedTuple):
         names: their names.
         features: for each competitor, the features with coefficients that sum to its score.
         time: the time, a number or a date as in the data.
-        matches: the number of matches of each until then.
-        last_active: the time of the last of them, a number or a date as in the data.
+        matches: the number of matches of each until then; of a combination, the fewest of its
+            members.
+        last_active: the time of the last of them, a number or a date as in the data; of a
+            combination, the earliest of its members.
         by_counts: whether scores are sums of attack and defence.
     """
 
@@ -60,7 +68,7 @@ class Competitors(NamedTuple):
 def choose_competitors(
     directory: Directory,
     time: Any = None,
-    names: Sequence[Hashable] | None = None,
+    names: Sequence[Hashable] | Mapping[Hashable, Any] | None = None,
     group: str | None = None,
     min_matches: int = 1,
     active_within: float | None = None,
@@ -75,17 +83,14 @@ def choose_competitors(
     by_counts = group is None and schema is not None and schema.counts is not None
     if names is None:
         names = _all_names(directory, ATTACK if by_counts else group)
-    if by_counts:
-        names = [name.name if isinstance(name, Feature) else name for name in names]
-        features = [{Feature(name, ATTACK): 1.0, Feature(name, DEFENCE): 1.0} for name in names]
-    else:
-        features = [{name: 1.0} for name in names]
-    # A team has as many matches with its attack as with its defence.
-    leading = [next(iter(each)) for each in features]
-    _check_known(directory, names, leading)
-    played = [directory.played(feature, number) for feature in leading]
-    matches = np.array([each.matches for each in played], int)
-    last = np.array([each.last for each in played], float)
+    names, features = _read_competitors(names, by_counts)
+    members = [feature for each in features for feature in each]
+    unknown = np.flatnonzero(directory.feature_ids(members) < 0)
+    if unknown.size:
+        raise unknown_name(directory, members[unknown[0]], "names", may_be_new=False)
+    played = [[directory.played(feature, number) for feature in each] for each in features]
+    matches = np.array([min(each.matches for each in members) for members in played], int)
+    last = np.array([min(each.last for each in members) for members in played], float)
     since = -np.inf if active_within is None else number - active_within
     kept = np.flatnonzero((matches >= max(min_matches, 1)) & (last >= since))
     if not kept.size:
@@ -95,13 +100,49 @@ def choose_competitors(
             mentions=["min_matches", "active_within", "time"],
         )
     return Competitors(
-        [names[place] for place in kept],  # pyright: ignore[reportCallIssue]
+        [names[place] for place in kept],
         [features[place] for place in kept],
         directory.scale.to_user(number)[()],
         matches[kept],
         directory.scale.to_user(last[kept]),
         by_counts,
     )
+
+
+def _read_competitors(
+    names: Any, by_counts: bool
+) -> tuple[list[Hashable], list[dict[Hashable, float]]]:
+    """Read names, or combinations by their label, as features with coefficients."""
+    sides: list[dict[Hashable, float]]
+    given, names = names, read_names(names)
+    if len(set(names)) < len(names):
+        raise DataError("{argument} has a name twice", "Give each name once.", argument="names")
+    if isinstance(given, Mapping):
+        sides = [_read_combination(label, side) for label, side in given.items()]
+    else:
+        names = [name.name if by_counts and isinstance(name, Feature) else name for name in names]
+        sides = [{name: 1.0} for name in names]
+    if by_counts:
+        roles = (ATTACK, DEFENCE)
+        sides = [
+            {Feature(name, role): x for name, x in side.items() for role in roles} for side in sides
+        ]
+    return names, sides
+
+
+def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
+    """Read a name, a list of names, or a mapping from names to coefficients."""
+    vocabulary = Vocabulary()
+    argument = f"names[{label!r}]"
+    features, coefficients = read_side([side], 1.0, vocabulary, argument, 1).compact()
+    names = vocabulary.names()
+    if (features < 0).any() or not np.isfinite(coefficients).all():
+        raise DataError(
+            "{argument} has no competitors, or a coefficient that is not finite",
+            "Pass a list of names or a mapping from names to coefficients.",
+            argument=argument,
+        )
+    return {names[k]: x for k, x in zip(features[0], coefficients[0].tolist(), strict=True)}
 
 
 def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
@@ -120,21 +161,6 @@ def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
             value=group,
         )
     return [name for name in directory.members(group) if name not in others]
-
-
-def _check_known(
-    directory: Directory, names: Sequence[Hashable], features: Sequence[Hashable]
-) -> None:
-    known = set(directory.names)
-    for name, feature in zip(names, features, strict=True):
-        if feature not in known:
-            labels = {each.name if isinstance(each, Feature) else each for each in known}
-            raise DataError(
-                "{argument} contains {value}, an unknown competitor",
-                suggest_names(name, labels),
-                argument="names",
-                value=name,
-            )
 
 
 class Scale(NamedTuple):
@@ -173,17 +199,20 @@ def read_scale(scale: Scale | tuple[float, float] | str | None) -> Scale | None:
     Raises:
         DataError: if it is neither.
     """
-    if scale is None or isinstance(scale, Scale):
-        return scale
+    if scale is None:
+        return None
     if isinstance(scale, str) and scale in SCALES:
         return SCALES[scale]
     if isinstance(scale, (tuple, list)) and len(scale) == 2:
-        return Scale(*map(float, scale))
+        with suppress(ValueError, TypeError):
+            centre, spread = map(float, scale)
+            if math.isfinite(centre) and 0.0 < spread < math.inf:
+                return Scale(centre, spread)
     known = ", ".join(map(repr, SCALES))
     raise DataError(
         f"{{argument}} is {{value}}, but must be {known} or two numbers",
         "The two numbers are the rating of a score of zero and the points for odds of 10 to 1, "
-        "as in (1500, 400).",
+        "above zero, as in (1500, 400).",
         argument="scale",
         value=scale,
     )
@@ -263,9 +292,10 @@ class Standing(NamedTuple):
     Attributes:
         names: their names.
         mean: means of their scores.
-        variance: variances of their scores, which are independent.
+        variance: variances of their scores.
         matches: the number of matches of each.
         last_active: the time of the last of them, a number or a date as in the data.
+        covariance: covariance matrix of their scores; `None` if they are independent.
     """
 
     names: Sequence[Hashable]
@@ -273,6 +303,7 @@ class Standing(NamedTuple):
     variance: np.ndarray
     matches: np.ndarray
     last_active: np.ndarray
+    covariance: np.ndarray | None = None
 
 
 def rank(
@@ -292,17 +323,14 @@ def rank(
     Raises:
         DataError: if `interval` is not between zero and one.
     """
-    if not 0.0 < interval < 1.0:
-        raise DataError(
-            "{argument} is {value}, but must be a probability between 0 and 1",
-            "Pass {argument}=0.9, for example.",
-            argument="interval",
-            value=interval,
-        )
+    check_interval(interval)
     points = points or Points()
     order = np.argsort(-standing.mean, kind="stable")
     mean, deviation = standing.mean[order], np.sqrt(standing.variance[order])
-    ranks = rank_intervals(mean, deviation, interval, seed)
+    covariance = standing.covariance
+    if covariance is not None:
+        covariance = covariance[np.ix_(order, order)]
+    ranks = rank_intervals(mean, deviation, interval, seed, covariance)
     rating, spread = points.centre + points.factor * mean, points.factor * deviation
     reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * spread
     return {
@@ -320,6 +348,17 @@ def rank(
     }
 
 
+def check_interval(interval: float) -> None:
+    """Refuse an interval that is not a probability, such as 90."""
+    if not 0.0 < interval < 1.0:
+        raise DataError(
+            "{argument} is {value}, but must be a probability between 0 and 1",
+            "Pass {argument}=0.9, for example.",
+            argument="interval",
+            value=interval,
+        )
+
+
 class RankIntervals(NamedTuple):
     """Ranks of competitors, with their uncertainty.
 
@@ -334,14 +373,58 @@ class RankIntervals(NamedTuple):
     upper: np.ndarray
 
 
-def rank_intervals(
-    mean: np.ndarray, deviation: np.ndarray, interval: float, seed: int = 0
-) -> RankIntervals:
-    """Estimate the ranks of independent normal scores by Monte Carlo.
+class Difference(NamedTuple):
+    """The difference of two scores or ratings; numbers for one pair, arrays for many.
 
-    Each draw gives every score a rank. It also gives, for every competitor, the highest of
-    the other scores, and so the probability of exceeding it; `best` is the mean of these. With
-    up to 400 competitors there are 10,000 draws, and the standard error of a probability is
+    Attributes:
+        mean: the posterior mean of first minus second.
+        deviation: its posterior standard deviation.
+        lower: the lower end of its interval.
+        upper: the upper end of its interval.
+        probability: the probability that the first is higher.
+    """
+
+    mean: float | np.ndarray
+    deviation: float | np.ndarray
+    lower: float | np.ndarray
+    upper: float | np.ndarray
+    probability: float | np.ndarray
+
+    @staticmethod
+    def of(mean: ArrayLike, variance: ArrayLike, factor: float, interval: float) -> "Difference":
+        """Describe a normal difference of scores, in ratings of `factor` points each.
+
+        Raises:
+            DataError: if `interval` is not between zero and one.
+        """
+        # Imported where it is needed: SciPy is slow to import.
+        from scipy.special import ndtr
+
+        check_interval(interval)
+        middle = factor * np.asarray(mean, np.float64)
+        deviation = factor * np.sqrt(np.asarray(variance, np.float64))
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * deviation
+        known = deviation == 0.0
+        chance = np.where(
+            known, 0.5 + 0.5 * np.sign(middle), ndtr(middle / np.where(known, 1.0, deviation))
+        )
+        parts = (middle, deviation, middle - reach, middle + reach, chance)
+        return Difference(*(part if np.ndim(part) else float(part) for part in parts))
+
+
+def rank_intervals(
+    mean: np.ndarray,
+    deviation: np.ndarray,
+    interval: float,
+    seed: int = 0,
+    covariance: np.ndarray | None = None,
+) -> RankIntervals:
+    """Estimate the ranks of normal scores by Monte Carlo.
+
+    Each draw gives every score a rank. If scores are independent, it also gives, for every
+    competitor, the highest of the other scores, and so the probability of exceeding it; `best`
+    is the mean of these, and otherwise the share of draws in which a score is highest. With up
+    to 400 competitors there are 10,000 draws, and the standard error of a probability is
     below 0.005; with 2,000 competitors there are 2,000 draws, and it is below 0.012.
 
     Args:
@@ -349,8 +432,12 @@ def rank_intervals(
         deviation: their standard deviations.
         interval: the probability of the interval of ranks.
         seed: the seed of the draws.
+        covariance: their covariance matrix; `None` if they are independent.
     """
-    count = len(mean)
+    count, root = len(mean), None
+    if covariance is not None:
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
     draws = max(200, min(_MAX_DRAWS, _MAX_NUMBERS // max(count, 1)))
     generator = np.random.default_rng(seed)
     best = np.zeros(count)
@@ -358,10 +445,14 @@ def rank_intervals(
     step = max(1, _CHUNK // count)
     for begin in range(0, draws, step):
         part = slice(begin, min(begin + step, draws))
-        scores = mean + deviation * generator.standard_normal((part.stop - begin, count))
+        draw = generator.standard_normal((part.stop - begin, count))
+        scores = mean + (deviation * draw if root is None else draw @ root.T)
         order = np.argsort(-scores, axis=1)
         np.put_along_axis(ranks[part], order, np.arange(1, count + 1, dtype=np.int32)[None], axis=1)
-        best += _exceeding(scores, mean, deviation)
+        if root is None:
+            best += _exceeding(scores, mean, deviation)
+        else:
+            best += np.bincount(order[:, 0], minlength=count)
     tail = 0.5 - 0.5 * interval
     ends = np.quantile(ranks, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
     return RankIntervals(best / draws, ends[0].astype(int), ends[1].astype(int))

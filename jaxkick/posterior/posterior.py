@@ -17,22 +17,21 @@ from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
-from jaxkick.data.queries import Query
+from jaxkick.data.queries import Query, check_known, read_names
 from jaxkick.data.reading import Rules, refuse_repeats
 from jaxkick.data.tables import make_table
-from jaxkick.errors import DataError, OnInvalid, plain, suggest_names
+from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites
 from jaxkick.inference.solve import Progress, run, smoother_states
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
-from jaxkick.parameters import AbstractParameter
-from jaxkick.posterior.diagnostics import Diagnostic, diagnose
+from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
-__all__ = ["Memo", "Posterior", "carry_sites"]
+__all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
 
 class Memo:
@@ -134,12 +133,13 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         The result is that of `infer` with all matches together. Compiled programs serve until
         the matches no longer fit into the padded shapes of the data. Matches may come in any
-        order of time and bring new competitors. All observations count, also those that were
-        masked out before.
+        order of time and bring new competitors. A warning says if most names are new, or if
+        matches are in the data already. All observations count, also those that were masked out
+        before.
 
         Args:
-            matches: a table with the columns of the one that the data was made of, or a
-                `Dataset` of the new matches alone.
+            matches: the new matches alone: a table with the columns of the one that the data
+                was made of, or a `Dataset`.
             tol: as in `infer`.
             max_steps: as in `infer`.
             on_invalid: `"raise"` or `"drop"`, as for the data set.
@@ -160,6 +160,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         new = read_alike(matches, rules)
         if not allow_repeats:
             refuse_repeats(self.data.observations, new)
+        warn_of_new_names(self.data.names, new.names)
         data = self.data.extended(new)
         model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
@@ -169,29 +170,27 @@ class Posterior(AbstractPredictor, eqx.Module):
             raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
         return Posterior(model, data, self.method, *solution)
 
-    def scores(self, name: Hashable, times: Any = None) -> Scores:
+    def scores(self, name: Hashable, times: Any = None, *, allow_unknown: bool = False) -> Scores:
         """Return the score of a feature over time.
 
         Args:
-            name: the name of the feature; one that is not in the data has the prior's score.
+            name: the name of the feature.
             times: numbers or dates as in the data; the times of the feature's own matches if
                 `None`.
+            allow_unknown: as in `predict`; needs `times`.
 
         Raises:
-            DataError: if `times` is `None` for a feature that is not in the data.
+            DataError: if the name is unknown, or has no matches and `times` is `None`.
         """
         index = self.data.index
+        if not allow_unknown:
+            check_known(index, [name], "name")
         if times is None:
-            numbers = index.entries(name).times
-            if not len(numbers):
-                raise DataError(
-                    f"{name!r} is not in the data",
-                    f"Pass `times` to see its prior. {suggest_names(name, index.names)}",
-                )
+            numbers = match_times(index, [name], "name")[0]
             mean, variance = map(jnp.asarray, _of_feature(index, name, self.entries))
         else:
-            numbers = np.atleast_1d(index.to_time(times))
-            mean, variance = self.linear_combination({name: 1.0}, np.atleast_1d(times))
+            numbers, times = np.atleast_1d(index.to_time(times)), np.atleast_1d(times)
+            mean, variance = self.linear_combination({name: 1.0}, times, allow_unknown=True)
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,
@@ -204,7 +203,12 @@ class Posterior(AbstractPredictor, eqx.Module):
         )
 
     def to_frame(
-        self, names: Sequence[Hashable] | None = None, times: Any = None, library: str | None = None
+        self,
+        names: Sequence[Hashable] | None = None,
+        times: Any = None,
+        library: str | None = None,
+        *,
+        allow_unknown: bool = False,
     ) -> Any:
         """Return scores over time as one long table: name, group, time, mean and deviation.
 
@@ -213,17 +217,21 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data; the times of each feature's own matches if
                 `None`.
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+            allow_unknown: as in `predict`; needs `times`.
+
+        Raises:
+            DataError: if a name is unknown, or has no matches and `times` is `None`.
         """
         index = self.data.index
         if names is None:
             names = [index.names[number] for number in np.flatnonzero(index.counts)]
-        if not len(names):
-            raise DataError("{argument} is empty", "Name at least one feature.", argument="names")
+        names = read_names(names)
+        if not allow_unknown:
+            check_known(index, names, "names")
         if times is None:
-            entries = [index.entries(name) for name in names]
-            counts = [len(each.times) for each in entries]
-            numbers = np.concatenate([each.times for each in entries])
-            positions = np.concatenate([each.positions for each in entries])
+            own = match_times(index, names, "names")
+            counts, numbers = list(map(len, own)), np.concatenate(own)
+            positions = np.concatenate([index.entries(name).positions for name in names])
             columns = zip(*self.entries, strict=True)
             moments = [
                 np.concatenate([np.asarray(part).ravel() for part in column])[positions]
@@ -235,31 +243,46 @@ class Posterior(AbstractPredictor, eqx.Module):
             features = [name for name in names for _ in numbers]
             numbers = np.tile(numbers, len(names))
             every_time = np.tile(np.atleast_1d(times), len(names))
-            moments = self.linear_combination(features, every_time)
+            moments = self.linear_combination(features, every_time, allow_unknown=True)
         groups = [index.group_of(name) for name in names]
         table = score_table(names, groups, counts, numbers, moments[0], moments[1], index.scale)
         return make_table(table, library or index.library)
 
     def sample(
-        self, name: Hashable, times: Any, key: Key[Array, ""], shape: tuple[int, ...] = ()
+        self,
+        name: Hashable,
+        times: Any,
+        key: Key[Array, ""],
+        shape: int | tuple[int, ...] = (),
+        *,
+        allow_unknown: bool = False,
     ) -> Float[Array, "*shape times"]:
         """Draw paths of a feature's score from the posterior, jointly over all times.
 
         Args:
-            name: the name of the feature; one that is not in the data has the prior's score.
+            name: the name of the feature.
             times: numbers or dates as in the data, in any order.
             key: a random key.
             shape: the shape of the batch of independent paths.
+            allow_unknown: as in `predict`.
 
         Returns:
             The scores, in the order of `times`.
+
+        Raises:
+            DataError: if the name is unknown.
         """
         index, dtype = self.data.index, self.data.coefficients.dtype
+        if not allow_unknown:
+            check_known(index, [name], "name")
+        if index.feature_ids([name])[0] < 0:
+            self.model.check_newcomers()
         numbers = np.atleast_1d(index.to_time(times))
         entry_times = index.entries(name).times
         sites = Site(*_of_feature(index, name, self.sites))
         line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype))
         group = index.group_of(name)
+        shape = (shape,) if isinstance(shape, int) else shape
         kernel, count = self.model.kernel_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
@@ -276,8 +299,8 @@ class Posterior(AbstractPredictor, eqx.Module):
             Diagnostics, each with its `kind` and a `message` that says what to do; empty if no
             problem was found.
         """
-        index, distance = self.data.index, float(self.distance)
-        return diagnose(self.model, index, self.entries, self.converged, distance)
+        distance = float(self.distance)
+        return diagnose(self.model, self.data, self.entries, self.converged, distance)
 
     def __repr__(self) -> str:
         status = Status(int(self.status)).name.lower() if is_known(self.status) else "?"
@@ -312,6 +335,21 @@ def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[n
     return [part.ravel()[positions] for part in parts]
 
 
+def match_times(index: Index, names: Sequence[Hashable], argument: str) -> list[np.ndarray]:
+    """The times of each feature's matches, of which there must be some."""
+    times = [index.entries(name).times for name in names]
+    for name, own in zip(names, times, strict=True):
+        if not len(own):
+            raise DataError(
+                "{value} in {argument} has no matches",
+                "Pass {times} to get its prior.",
+                argument=argument,
+                value=plain(name),
+                mentions=["times"],
+            )
+    return times
+
+
 def carry_sites(sites: Sites, old: Dataset, new: Dataset) -> Sites:
     """Put sites into the layout of data whose first observations are those of `old`.
 
@@ -322,15 +360,17 @@ def carry_sites(sites: Sites, old: Dataset, new: Dataset) -> Sites:
 
 
 def _extend_means(model: Model, old: Dataset, new: Dataset) -> Model:
-    """Give features that the old data lacked a prior mean of zero."""
-    mean = model.mean
-    if not isinstance(mean, AbstractParameter) or not mean.value.shape:
+    """Give features that the old data lacked the prior mean of newcomers."""
+    if not model.has_feature_means:
         return model
     places = old.index.feature_ids(new.names)
+    if (places < 0).any():
+        model.check_newcomers()
 
     def extend(leaf: Any) -> Any:
         if not eqx.is_array(leaf) or leaf.shape != (old.num_features,):
             return leaf
-        return jnp.where(places < 0, jnp.zeros((), leaf.dtype), leaf[np.maximum(places, 0)])
+        newcomer = 0.0 if model.newcomer_mean is None else model.newcomer_mean.value
+        return jnp.where(places < 0, jnp.asarray(newcomer, leaf.dtype), leaf[np.maximum(places, 0)])
 
-    return eqx.tree_at(lambda model: model.mean, model, jax.tree.map(extend, mean))
+    return eqx.tree_at(lambda model: model.mean, model, jax.tree.map(extend, model.mean))

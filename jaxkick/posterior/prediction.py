@@ -12,6 +12,7 @@ from jaxtyping import ArrayLike
 from jaxkick._typing import Array, Float
 from jaxkick._xla import call_compiled, is_known
 from jaxkick.data.tables import make_table
+from jaxkick.errors import DataError
 from jaxkick.likelihoods import AbstractLikelihood, Distribution
 
 __all__ = ["AbstractPrediction", "CountsPrediction", "Prediction"]
@@ -93,22 +94,37 @@ class Prediction(AbstractPrediction):
         return call_compiled(self.likelihood.probabilities, self.mean, self.variance)
 
     def log_prob(self, outcome: ArrayLike) -> Float[Array, "..."]:
-        """Return the log probability (or log density) of an outcome of each match."""
+        """Return the log probability (or log density) of an outcome of each match.
+
+        Raises:
+            DataError: if an outcome is not valid for the likelihood.
+        """
+        self._check(outcome, "outcome")
         outcome = jnp.broadcast_to(jnp.asarray(outcome, self.mean.dtype), self.mean.shape)
         return self.likelihood.predictive_log_prob(outcome, self.mean, self.variance)
 
     @property
     def outcome_mean(self) -> Float[Array, "..."]:
-        """The expected outcome, if outcomes are numbers."""
+        """The expected outcome, if outcomes are numbers; NaN if it does not exist."""
         return call_compiled(self.likelihood.predictive_mean, self.mean, self.variance)
 
     @property
     def outcome_variance(self) -> Float[Array, "..."]:
-        """The variance of the outcome, if outcomes are numbers."""
+        """The variance of the outcome, if outcomes are numbers; NaN if it does not exist."""
         return call_compiled(self.likelihood.predictive_variance, self.mean, self.variance)
 
     def outcome_quantile(self, probability: ArrayLike) -> Float[Array, "..."]:
-        """Return a quantile of the outcome, if outcomes are numbers."""
+        """Return a quantile of the outcome, if outcomes are numbers.
+
+        Raises:
+            DataError: if `probability` is not between zero and one.
+        """
+        if is_known(probability) and not np.all(np.abs(np.asarray(probability) - 0.5) < 0.5):
+            raise DataError(
+                "{argument} is {value}, but must be between 0 and 1",
+                argument="probability",
+                value=probability,
+            )
         return self.likelihood.predictive_quantile(probability, self.mean, self.variance)
 
     def distribution(self, outcomes: ArrayLike | None = None) -> Distribution:
@@ -117,8 +133,29 @@ class Prediction(AbstractPrediction):
         Args:
             outcomes: the outcomes to evaluate; if `None`, all but one in a million on either
                 side.
+
+        Raises:
+            DataError: if an outcome is not valid for the likelihood.
         """
+        if outcomes is not None:
+            self._check(outcomes, "outcomes")
         return self.likelihood.distribution(self.mean, self.variance, outcomes)
+
+    def _check(self, outcome: ArrayLike, argument: str) -> None:
+        """Refuse outcomes outside the likelihood's domain, as far as they are known."""
+        if not is_known(outcome):
+            return
+        values = np.atleast_1d(np.asarray(outcome))
+        numeric = values.dtype.kind in "biuf"
+        wrong = values[self.likelihood.check(values)] if numeric else values
+        if wrong.size:
+            name = type(self.likelihood).__name__
+            raise DataError(
+                f"{{argument}} {{value}} is not valid for {name}, which needs "
+                f"{self.likelihood.domain}",
+                argument=argument,
+                value=wrong.ravel()[0].item(),
+            )
 
     def _results(self) -> Float[Array, "... 3"]:
         return call_compiled(self.likelihood.result_probabilities, self.mean, self.variance)
@@ -127,8 +164,14 @@ class Prediction(AbstractPrediction):
         likelihood = self.likelihood
         columns = {"score_mean": self.mean, "score_deviation": jnp.sqrt(self.variance)}
         if not likelihood.levels:
-            columns["expected"] = self.outcome_mean
-            columns["expected_deviation"] = jnp.sqrt(self.outcome_variance)
+            moments = {
+                "expected": self.outcome_mean,
+                "expected_deviation": jnp.sqrt(self.outcome_variance),
+            }
+            # Moments that do not exist are left out.
+            columns |= {
+                name: x for name, x in moments.items() if not (x.size and jnp.isnan(x).all())
+            }
         if likelihood.has_results:
             loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
             ties = {"p_tie": tie} if likelihood.has_ties else {}

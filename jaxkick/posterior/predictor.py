@@ -8,12 +8,16 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.queries import Directory, Match, Query, read_match, read_matches, read_query
+from jaxkick.data.reading import naming_columns
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, with_role
 from jaxkick.data.tables import extend_table, make_table
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 from jaxkick.posterior.leaderboard import (
+    Competitors,
+    Difference,
+    Points,
     Scale,
     Standing,
     choose_competitors,
@@ -40,18 +44,23 @@ class AbstractPredictor(abc.ABC):
     def _score_query(self, query: Query) -> ScoreMoments:
         """Compute means and variances of linear combinations of scores."""
 
-    def linear_combination(self, features: Any, time: Any) -> ScoreMoments:
+    def linear_combination(
+        self, features: Any, time: Any, *, allow_unknown: bool = False
+    ) -> ScoreMoments:
         """Return mean and variance of linear combinations of scores.
+
+        Variances are those of independent features; see `compare`.
 
         Args:
             features: a name, or a mapping from names to coefficients; or a list of them for
                 many combinations.
             time: one number or date as in the data, or one for each combination.
+            allow_unknown: as in `predict`.
 
         Returns:
             Means and variances; scalars for one combination at one time.
         """
-        return _combine(self, time, {"features": (features, 1.0)}, {})
+        return _combine(self, time, {"features": (features, 1.0)}, {}, allow_unknown)
 
     def predict(
         self,
@@ -60,34 +69,50 @@ class AbstractPredictor(abc.ABC):
         time: Any,
         covariates: Mapping[Hashable, ArrayLike] | None = None,
         home: ArrayLike | None = None,
+        *,
+        allow_unknown: bool = False,
     ) -> Prediction | CountsPrediction:
-        """Predict the outcomes of matches.
+        """Predict the outcomes of one match or many.
 
-        A competitor without matches, and so also a misspelt name, has the prior's score.
+        A list has one element for each match, and all lists have one length. A single value
+        is used for all matches. The line-up of a side is a mapping from names to coefficients,
+        or, within a list, a list or tuple of names::
+
+            predict("Ann", "Ben", time)                       # one match
+            predict(["Ann", "Cid"], ["Ben", "Dan"], time)     # two matches
+            predict([["Ann", "Cid"]], [["Ben", "Dan"]], time) # one match, two against two
+            predict({"Ann": 0.5, "Cid": 0.5}, "Ben", time)    # one match, halves of two
 
         Args:
-            first: the first side: a name, or a mapping from names to coefficients; or a list
-                of them for many matches. A line-up is a mapping, or a list within the list.
+            first: the first side: a name or a mapping from names to coefficients; or a list of
+                names, lists, tuples and mappings for many matches. A bare tuple is refused.
             second: the second side, in the same form.
             time: one number or date as in the data, or one for each match.
             covariates: further features by name, with one coefficient or one for each match.
             home: the side at home, for data with a home advantage: +1 or `True` for the first
                 side, -1 for the second, 0 (the default) for neutral ground; one value or one
                 for each match.
+            allow_unknown: whether to accept names that are not in the data. Such a newcomer has
+                the prior variance and the prior mean of its group (`Model.mean`), or
+                `Model.newcomer_mean` if each feature has its own mean.
 
         Returns:
             The prediction, with `p_win`, `p_tie` and `p_loss`; of both sides' counts if the
             data was read with `counts=`.
+
+        Raises:
+            DataError: if a name is unknown, lengths differ, or both sides are the same.
         """
         match = read_match(self._directory, first, second, covariates, home)
-        return _predict(self, match, time)
+        return _predict(self, match, time, allow_unknown)
 
-    def forecast(self, matches: Any) -> Any:
+    def forecast(self, matches: Any, *, allow_unknown: bool = False) -> Any:
         """Add predictions to a table of matches.
 
         Args:
             matches: a table with the columns of the table that `Dataset.from_frame` read.
                 Outcomes are not needed and not read.
+            allow_unknown: as in `predict`.
 
         Returns:
             The table, in its own library, with further columns: mean and deviation of the
@@ -95,16 +120,64 @@ class AbstractPredictor(abc.ABC):
             outcomes are numbers.
 
         Raises:
-            DataError: if the data was not read from a table, or a column is missing.
+            DataError: if the data was not read from a table, a column is missing, or a name is
+                unknown.
         """
         match, times = read_matches(self._directory, matches)
-        return extend_table(matches, _predict(self, match, times).columns())
+        with naming_columns(self._directory.schema):
+            prediction = _predict(self, match, times, allow_unknown)
+        return extend_table(matches, prediction.columns())
+
+    def compare(
+        self,
+        first: Any,
+        second: Any,
+        time: Any,
+        *,
+        scale: Scale | tuple[float, float] | str | None = None,
+        interval: float = 0.9,
+        allow_unknown: bool = False,
+    ) -> Difference:
+        """Compare two scores: their difference, its interval, and the probability of the order.
+
+        The probability is that the first score is higher, not that it wins the next match. The
+        variance of the difference is the sum of those of the features, which are independent in
+        the posterior approximation; see the guide on intervals.
+
+        Args:
+            first: the first competitors, in the forms of `predict`. If the data was read with
+                `counts=`, teams are compared by the sum of their attack and defence.
+            second: the second competitors.
+            time: one number or date as in the data, or one for each pair.
+            scale: the rating scale, as in `leaderboard`.
+            interval: the probability of the interval.
+            allow_unknown: as in `predict`.
+
+        Returns:
+            The difference, first minus second.
+
+        Raises:
+            DataError: if a name or the scale is unknown, or both sides are the same.
+        """
+        first, second, _ = read_match(self._directory, first, second, None, None)
+        sides = {"first": (first, 1.0), "second": (second, -1.0)}
+        schema, counted = self._directory.schema, None
+        if schema is not None and schema.counts is not None:
+            sides = {
+                argument if role == ATTACK else f"{argument} {role}": (with_role(side, role), sign)
+                for argument, (side, sign) in sides.items()
+                for role in (ATTACK, DEFENCE)
+            }
+            numbers = self._directory.to_time(time, "time")
+            counted = self._directory.scale.to_user(np.max(numbers))[()]
+        mean, variance = _combine(self, time, sides, {}, allow_unknown)
+        return Difference.of(mean, variance, _points(self, scale, counted).factor, interval)
 
     def leaderboard(
         self,
         time: Any = None,
         *,
-        names: Sequence[Hashable] | None = None,
+        names: Sequence[Hashable] | Mapping[Hashable, Any] | None = None,
         group: str | None = None,
         scale: Scale | tuple[float, float] | str | None = None,
         interval: float = 0.9,
@@ -117,7 +190,9 @@ class AbstractPredictor(abc.ABC):
 
         Args:
             time: a number or date as in the data; the time of the last match if `None`.
-            names: the competitors to compare; all features of one group if `None`.
+            names: the competitors to compare; all features of one group if `None`. Or a mapping
+                from labels to combinations, each a list of names or a mapping from names to
+                coefficients, such as `{"Ann and Ben": ["Ann", "Ben"]}`.
             group: the group to compare; `"skill"` if `None`. If the data was read with
                 `counts=`, teams are compared by the sum of their attack and defence.
             scale: the rating scale: `"elo"`, `"trueskill"`, or two numbers, the rating of a
@@ -132,7 +207,7 @@ class AbstractPredictor(abc.ABC):
         Returns:
             A table with the columns rank, name, rating, deviation, lower, upper, rank_lower,
             rank_upper, best (the probability of having the highest score), matches and
-            last_active.
+            last_active. Those of a combination are of its least active member.
 
         Raises:
             DataError: if a name, a group or the scale is unknown, or no competitor remains.
@@ -140,12 +215,11 @@ class AbstractPredictor(abc.ABC):
         chosen = choose_competitors(self._directory, time, names, group, min_matches, active_within)
         moments = self.linear_combination(chosen.features, chosen.time)
         mean, variance = (np.asarray(part, np.float64) for part in moments)
-        standing = Standing(chosen.names, mean, variance, chosen.matches, chosen.last_active)
-        if chosen.by_counts:
-            level = float(self.linear_combination(LEVEL, chosen.time).mean)
-            points = points_of_counts(scale, self.model.likelihood, level)
-        else:
-            points = points_of(scale, self.model.likelihood)
+        covariance = _covariance(self, chosen) if isinstance(names, Mapping) else None
+        standing = Standing(
+            chosen.names, mean, variance, chosen.matches, chosen.last_active, covariance
+        )
+        points = _points(self, scale, chosen.time if chosen.by_counts else None)
         columns = rank(standing, points, interval, seed)
         return make_table(columns, library or self._directory.library)
 
@@ -156,12 +230,33 @@ def _combine(
     time: Any,
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
+    allow_unknown: bool = False,
 ) -> ScoreMoments:
-    return predictor._score_query(read_query(predictor._directory, time, sides, covariates))
+    query = read_query(predictor._directory, time, sides, covariates, allow_unknown)
+    if np.any((query.features < 0) & (query.groups != "")):
+        predictor.model.check_newcomers()
+    return predictor._score_query(query)
+
+
+def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
+    """The map from scores to ratings; `counted` is the time of the level of counts, if any."""
+    likelihood = predictor.model.likelihood
+    if counted is None:
+        return points_of(scale, likelihood)
+    level = float(predictor.linear_combination(LEVEL, counted).mean)
+    return points_of_counts(scale, likelihood, level)
+
+
+def _covariance(predictor: AbstractPredictor, chosen: Competitors) -> np.ndarray:
+    """The covariance of combinations, which may share features."""
+    places = {name: None for each in chosen.features for name in each}
+    variance = np.asarray(predictor.linear_combination(list(places), chosen.time).variance)
+    x = np.array([[each.get(name, 0.0) for name in places] for each in chosen.features])
+    return (x * np.asarray(variance, np.float64)) @ x.T
 
 
 def _predict(
-    predictor: AbstractPredictor, match: Match, time: Any
+    predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool
 ) -> Prediction | CountsPrediction:
     directory = predictor._directory
 
@@ -172,16 +267,16 @@ def _predict(
     first, second, favour = match
     if directory.schema is None or directory.schema.counts is None:
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        return prediction(_combine(predictor, time, sides, favour))
+        return prediction(_combine(predictor, time, sides, favour, allow_unknown))
     attack, defence = with_role(first, ATTACK), with_role(second, DEFENCE)
     own = {"first": (attack, 1.0), "second": (defence, -1.0)}
     attack, defence = with_role(second, ATTACK), with_role(first, DEFENCE)
     other = {"other": (attack, 1.0), "own": (defence, -1.0)}
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
-    one = _combine(predictor, time, own, {**favour, LEVEL: 1.0})
-    two = _combine(predictor, time, other, {**against, LEVEL: 1.0})
+    one = _combine(predictor, time, own, {**favour, LEVEL: 1.0}, allow_unknown)
+    two = _combine(predictor, time, other, {**against, LEVEL: 1.0}, allow_unknown)
     # In the sum of both, shared features have twice their coefficient, and covariates with
     # opposite signs cancel: var(one + two) = var(one) + var(two) + 2 cov(one, two).
-    both = _combine(predictor, time, {**own, **other}, {LEVEL: 2.0})
+    both = _combine(predictor, time, {**own, **other}, {LEVEL: 2.0}, allow_unknown)
     covariance = 0.5 * (both.variance - one.variance - two.variance)
     return CountsPrediction(prediction(one), prediction(two), covariance, directory.library)

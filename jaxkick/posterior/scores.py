@@ -35,7 +35,7 @@ class Scores(eqx.Module):
     Unpacks into three arrays: `times, mean, variance = posterior.scores(name)`.
 
     Attributes:
-        times: float64 array of shape (T,), in the data's unit of time.
+        numbers: the times as float64 numbers in the data's unit; see `times`.
         mean: posterior mean of the score at each time.
         variance: posterior variance of the score at each time.
         name: the name of the feature.
@@ -44,7 +44,7 @@ class Scores(eqx.Module):
         library: the library of the user's tables, for `to_frame`.
     """
 
-    times: np.ndarray
+    numbers: np.ndarray
     mean: Float[Array, " T"]
     variance: Float[Array, " T"]
     name: Hashable = eqx.field(static=True)
@@ -53,9 +53,9 @@ class Scores(eqx.Module):
     library: str | None = eqx.field(static=True, default=None)
 
     @property
-    def dates(self) -> np.ndarray | None:
-        """The times as `datetime64`, if the data has dates; otherwise `None`."""
-        return self.scale.to_user(self.times) if self.scale.dates else None
+    def times(self) -> np.ndarray:
+        """The times as in the data: `datetime64` if it has dates, otherwise float64."""
+        return self.scale.to_user(self.numbers)
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a table with the columns name, group, time, mean and deviation.
@@ -63,9 +63,14 @@ class Scores(eqx.Module):
         Args:
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
         """
-        times, mean, variance = self
         columns = score_table(
-            [self.name], [self.group], [len(times)], times, mean, variance, self.scale
+            [self.name],
+            [self.group],
+            [len(self.numbers)],
+            self.numbers,
+            self.mean,
+            self.variance,
+            self.scale,
         )
         return make_table(columns, library or self.library)
 
@@ -73,11 +78,11 @@ class Scores(eqx.Module):
         return iter((self.times, self.mean, self.variance))
 
     def __repr__(self) -> str:
-        title = f"Scores of {self.name!r} at {len(self.times):,} times"
+        title = f"Scores of {self.name!r} at {len(self.numbers):,} times"
         if not is_known(self.mean):
             return title
         columns = {
-            "time": self.scale.to_user(self.times),
+            "time": self.times,
             "mean": self.mean,
             "deviation": np.sqrt(self.variance),
         }

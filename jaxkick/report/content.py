@@ -234,8 +234,14 @@ def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> 
 
 def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
     """Ranks among some competitors, who are given by their position."""
-    numbers = (column[members] for column in standing[1:])
-    columns = rank(Standing(members.tolist(), *numbers), interval=_INTERVAL)
+    some = Standing(
+        members.tolist(),
+        standing.mean[members],
+        standing.variance[members],
+        standing.matches[members],
+        standing.last_active[members],
+    )
+    columns = rank(some, interval=_INTERVAL)
     chosen = {name: columns[name].tolist() for name in _RANKS}
     return {"member": columns["name"].tolist(), **chosen}
 

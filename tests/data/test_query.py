@@ -16,11 +16,11 @@ DATA = jk.Dataset.from_pairs(
 DAY = "2024-02-01"
 
 
-def ask(first, second=None, time=DAY, covariates=None):
+def ask(first, second=None, time=DAY, covariates=None, **options):
     sides = {"first": (first, 1.0)}
     if second is not None:
         sides["second"] = (second, -1.0)
-    return read_query(DATA.index, time, sides, covariates or {})
+    return read_query(DATA.index, time, sides, covariates or {}, **options)
 
 
 def rows(query):
@@ -43,14 +43,15 @@ def test_one_of_each():
     ("first", "second", "expected"),
     [
         (["ann", "bob"], "cat", [{"ann": 1, "cat": -1}, {"bob": 1, "cat": -1}]),
-        (np.array(["ann", "bob"]), ["cat"], [{"ann": 1, "cat": -1}, {"bob": 1, "cat": -1}]),
+        (np.array(["ann", "bob"]), "cat", [{"ann": 1, "cat": -1}, {"bob": 1, "cat": -1}]),
         ({"ann": 0.5, "bob": 0.25}, "cat", [{"ann": 0.5, "bob": 0.25, "cat": -1}]),
         ([["ann", "bob"]], [["cat"]], [{"ann": 1, "bob": 1, "cat": -1}]),
+        ([("ann", "bob")], "cat", [{"ann": 1, "bob": 1, "cat": -1}]),
         ([{"ann": 2.0}, ["bob", "cat"]], None, [{"ann": 2}, {"bob": 1, "cat": 1}]),
         ({"ann": 1.0, "bob": 0.0}, "cat", [{"ann": 1, "cat": -1}]),
         ({"ann": 1.0}, {"ann": 0.25, "bob": 1.0}, [{"ann": 0.75, "bob": -1}]),
     ],
-    ids=["names", "arrays", "mapping", "line-up", "mixed", "zero", "both sides"],
+    ids=["names", "arrays", "mapping", "line-up", "tuple", "mixed", "zero", "both sides"],
 )
 def test_forms_of_sides(first, second, expected):
     assert rows(ask(first, second)) == expected
@@ -61,7 +62,7 @@ def test_many_times_or_many_sides():
     query = ask(["ann", "bob"], "cat", [DAY, "2024-04-01"])
     assert query.shape == (2,)
     assert query.times[1] > query.times[0]
-    # One of a list stands for all, but the answer is still a list, also of none.
+    # The answer to a list is a list, also to a list of one or none.
     assert ask(["ann"], "bob").shape == (1,)
     assert ask([], "bob").features.shape[0] == 0
 
@@ -74,7 +75,7 @@ def test_covariates():
 
 
 def test_unseen_features_keep_their_group():
-    query = ask("zoe", "ann", covariates={"rain": 2.0})
+    query = ask("zoe", "ann", covariates={"rain": 2.0}, allow_unknown=True)
     assert rows(query) == [{"ann": -1.0}]
     unseen = (query.features < 0) & (query.groups != "")
     assert sorted(query.coefficients[unseen]) == [1.0, 2.0]
@@ -84,6 +85,23 @@ def test_unseen_features_keep_their_group():
     ("arguments", "message"),
     [
         ({"first": ["ann", "bob"], "second": ["ann"] * 3}, "`first` has 2, `second` has 3"),
+        (
+            {"first": ["ann", "bob"], "second": ["cat"]},
+            r"`first` has 2, `second` has 1\. .* For the line-up of one match pass a mapping",
+        ),
+        ({"first": ("ann", "bob"), "second": "cat"}, "`first` is a tuple, which could be one"),
+        ({"first": {}, "second": "bob"}, "^`first` has no competitor"),
+        ({"first": [["ann"], []], "second": "bob"}, "^Row 1: `first` has no competitor"),
+        ({"first": {"ann", "bob"}, "second": "cat"}, "`first` is a set, which could be one"),
+        (
+            {"first": "bbo"},
+            r"^'bbo' in `first` is not in the data\. Did you mean 'bob'\? For a new",
+        ),
+        (
+            {"first": ["ann", "Bob"], "second": "cat"},
+            "^Row 1: 'Bob' in `first` is not in the data. Did you mean 'bob'",
+        ),
+        ({"first": "ann", "covariates": {"hmoe": 1.0}}, "'hmoe' in `covariates` is .* 'home'"),
         ({"first": ["ann", "bob"], "time": [DAY] * 3}, "`first` has 2, `time` has 3"),
         ({"first": [], "second": ["ann", "bob"]}, "`first` has 0, `second` has 2"),
         ({"first": None, "second": "bob"}, "a name is missing. Name every"),
@@ -100,9 +118,7 @@ def test_says_what_is_wrong(arguments, message):
         ask(**arguments)
 
 
-def test_arrays_without_dimensions_and_lists_of_one_stand_for_all():
+def test_arrays_without_dimensions_stand_for_all():
     query = ask(np.array("ann"), ["bob", "cat"], np.datetime64(DAY), {"home": np.array(2.0)})
     assert rows(query) == [{"ann": 1, "bob": -1, "home": 2}, {"ann": 1, "cat": -1, "home": 2}]
-    again = ask("ann", ["bob", "cat"], covariates={"home": [2.0]})
-    assert rows(again) == rows(query)
     assert ask(np.array("ann"), np.array("bob")).shape == ()

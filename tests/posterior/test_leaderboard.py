@@ -80,6 +80,9 @@ def test_scales():
         ValueError, match="`scale` is 'fide', but must be 'elo', 'trueskill' or two"
     ):
         read_scale("fide")
+    for wrong in ((1500, 0), (1500, -400), ("a", "b"), Scale(1500, np.inf)):
+        with pytest.raises(ValueError, match=r"two numbers are .* for odds of 10 to 1, above zero"):
+            read_scale(wrong)
     with pytest.raises(ValueError, match=r"`scale` needs .* but Poisson has no win and loss: its"):
         Scale().factor(jk.likelihoods.Poisson())
 
@@ -125,20 +128,34 @@ def test_choice_of_competitors(posterior):
     assert sorted(posterior.leaderboard(active_within=1.0)["name"]) == ["cat", "dog"]
     assert posterior.leaderboard(group="home")["name"].to_list() == ["home"]
     assert posterior.leaderboard(names=["dog", "ant"])["name"].len() == 2
-    with pytest.raises(
-        ValueError, match=r"`names` contains 'cow', an unknown competitor.*known names"
-    ):
+    assert posterior.leaderboard(names="dog")["name"].to_list() == ["dog"]
+    with pytest.raises(ValueError, match=r"'cow' in `names` is not in the data\..*known names\.$"):
         posterior.leaderboard(names=["cow"])
-    with pytest.raises(ValueError, match=r"`names` contains 'Ant', .* [Dd]id you mean 'ant'\?"):
+    with pytest.raises(ValueError, match=r"'Ant' in `names` .* Did you mean 'ant'\?$"):
         posterior.leaderboard(names=["Ant"])
     with pytest.raises(
         ValueError, match="`group` is 'teams', but the groups of the data are 'home', 'skill'"
     ):
         posterior.leaderboard(group="teams")
+    with pytest.raises(ValueError, match="`names` has a name twice"):
+        posterior.leaderboard(names=["ant", "ant"])
     with pytest.raises(ValueError, match="No competitor remains"):
         posterior.leaderboard(-1.0)
     with pytest.raises(ValueError, match="`interval` is 90, but must be a probability"):
         posterior.leaderboard(interval=90)
+
+
+def test_names_that_read_alike():
+    data = jk.Dataset.from_pairs([0.0, 1.0, 2.0], [1, "1", "a"], ["1", "a", 1])
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    assert sorted(posterior.leaderboard()["name"]) == ["'1'", "1", "a"]
+    assert sorted(set(posterior.to_frame()["name"])) == ["'1'", "1", "a"]
+    with pytest.raises(ValueError, match=r"'2' in `name` is not in the data\. See `data"):
+        posterior.scores("2")
+    numbers = jk.Dataset.from_pairs([0.0, 1.0], [1, 2], [2, 3])
+    posterior = jk.infer(posterior.model, numbers)
+    with pytest.raises(ValueError, match=r"'1' in `name` is not in the data\. Did you mean 1\?"):
+        posterior.scores("1")
 
 
 def test_table_of_scores(posterior):
@@ -154,12 +171,16 @@ def test_table_of_scores(posterior):
     np.testing.assert_array_equal(ours["mean"], means)
     np.testing.assert_allclose(ours["deviation"] ** 2, variances)
     assert posterior.scores("cat").to_frame("pandas").shape == (4, 5)
-    asked = posterior.to_frame(["ant", "new"], [0.5, 0.7], library="pandas")
+    new = {"allow_unknown": True}
+    asked = posterior.to_frame(["ant", "new"], [0.5, 0.7], library="pandas", **new)
     assert asked["name"].tolist() == ["ant", "ant", "new", "new"]
     for name in ("ant", "new"):
-        alone = posterior.scores(name, [0.5, 0.7])
+        alone = posterior.scores(name, [0.5, 0.7], **new)
         np.testing.assert_allclose(asked["mean"][asked["name"] == name], alone.mean, rtol=1e-12)
-    assert posterior.to_frame(["ant"], 0.5, library="pyarrow").num_rows == 1
+    assert posterior.to_frame("ant", 0.5, library="pyarrow").num_rows == 1
+    for times in (None, 0.5):
+        with pytest.raises(ValueError, match="'new' in `names` is not in the data"):
+            posterior.to_frame(["ant", "new"], times)
     with pytest.raises(ValueError, match="`names` is empty"):
         posterior.to_frame([])
     with pytest.raises(ValueError, match="`library` is 'excel', but must be 'pandas', 'polars'"):
@@ -168,17 +189,22 @@ def test_table_of_scores(posterior):
 
 def test_forecast_of_fixtures(posterior):
     fixtures = pl.DataFrame({"t": [10.0, 11.0], "a": ["ant", "cow"], "b": ["bee", "cat"]})
-    table = posterior.forecast(fixtures)
+    with pytest.raises(
+        ValueError, match=r"^Row 1: 'cow' in `first` \(column 'a'\) is not in the data"
+    ):
+        posterior.forecast(fixtures)
+    new = {"allow_unknown": True}
+    table = posterior.forecast(fixtures, **new)
     assert isinstance(table, pl.DataFrame)
     assert table.columns[:3] == ["t", "a", "b"]
-    prediction = posterior.predict(["ant", "cow"], ["bee", "cat"], [10.0, 11.0], home=1)
+    prediction = posterior.predict(["ant", "cow"], ["bee", "cat"], [10.0, 11.0], home=1, **new)
     loss, tie, win = np.asarray(prediction.probabilities).T
     np.testing.assert_allclose(table["p_win"], win)
     np.testing.assert_allclose(table["p_tie"], tie)
     np.testing.assert_allclose(table["p_loss"], loss)
     frame = prediction.to_frame()
     np.testing.assert_allclose(frame["score_mean"], prediction.mean)
-    columns = posterior.forecast(fixtures.to_dict(as_series=False))
+    columns = posterior.forecast(fixtures.to_dict(as_series=False), **new)
     assert "p_win" in repr(columns).splitlines()[0]
     np.testing.assert_array_equal(columns["p_tie"], table["p_tie"])
     with pytest.raises(ValueError, match=r"`first` \(column 'a'\) is not in the table"):

@@ -100,6 +100,87 @@ def test_repr_of_predictions():
     assert len(two) == 4
 
 
+@pytest.mark.parametrize("kind", ["posterior", "stream"])
+def test_compare_teams_by_attack_and_defence(kind):
+    ratings = of_counts()[kind]
+    found = ratings.compare("ant", "bee", 3.0, interval=0.5)
+    board = ratings.leaderboard(3.0)
+    rows = {name: row for row, name in enumerate(board["name"])}
+    ant, bee = rows["ant"], rows["bee"]
+    mean = board["rating"][ant] - board["rating"][bee]
+    deviation = np.hypot(board["deviation"][ant], board["deviation"][bee])
+    truth = stats.norm(mean, deviation)
+    expected = (mean, deviation, truth.ppf(0.25), truth.ppf(0.75), truth.sf(0.0))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    elo, rated = (
+        ratings.leaderboard(3.0, scale="elo"),
+        ratings.compare("ant", "bee", 3.0, scale="elo"),
+    )
+    np.testing.assert_allclose(rated.mean, elo["rating"][ant] - elo["rating"][bee], rtol=1e-6)
+    np.testing.assert_allclose(rated.probability, found.probability)
+
+
+def test_compare_line_ups_and_many():
+    posterior = of_lineups()
+    found = posterior.compare([{"ann": 0.5, "ben": 0.5}, "cid"], "dan", [2.0, 3.0])
+    prediction = posterior.predict([{"ann": 0.5, "ben": 0.5}, "cid"], "dan", [2.0, 3.0])
+    np.testing.assert_allclose(found.mean, prediction.mean)
+    np.testing.assert_allclose(found.deviation**2, prediction.variance)
+    truth = stats.norm.cdf(np.asarray(prediction.mean) / np.sqrt(prediction.variance))
+    np.testing.assert_allclose(found.probability, truth)
+    certain = jk.Difference.of([1.0, 0.0, -1.0], np.zeros(3), 1.0, 0.9)
+    assert certain.probability.tolist() == [1.0, 0.5, 0.0]
+    with pytest.raises(
+        ValueError, match=r"'and' in `second` is not in the data. Did you mean 'dan'"
+    ):
+        posterior.compare("ann", "and", 2.0)
+    with pytest.raises(ValueError, match="`second` is 'ann', which is also the first side"):
+        posterior.compare("ann", "ann", 2.0)
+
+
+def test_leaderboard_of_combinations():
+    """Two pairs share a player, whose score is the same in both."""
+    posterior = of_lineups()
+    pairs = {"one": ["ann", "ben"], "two": {"ann": 1.0, "cid": 1.0}, "half": {"dan": 0.5}}
+    board = posterior.leaderboard(3.0, names=pairs, active_within=9.0)
+    rows = {name: row for row, name in enumerate(board["name"])}
+    moments = posterior.linear_combination([{"ann": 1.0, "ben": 1.0}, {"dan": 0.5}], 3.0)
+    found = board["rating"][[rows["one"], rows["half"]]]
+    np.testing.assert_allclose(found, moments.mean, rtol=1e-6)
+    deviation = board["deviation"][[rows["one"], rows["half"]]]
+    np.testing.assert_allclose(deviation**2, moments.variance, rtol=1e-6)
+    # Ben was in two matches, and Cid last in one at 2.
+    assert board["matches"][rows["one"]] == 2
+    assert board["last_active"][rows["two"]] == 2.0
+    two = posterior.leaderboard(3.0, names={name: pairs[name] for name in ("one", "two")})
+    better = posterior.compare("ben", "cid", 3.0).probability
+    chance = two["best"][two["name"].tolist().index("one")]
+    # Four standard errors of a share of 10,000 draws.
+    assert chance == pytest.approx(better, abs=0.02)
+    with pytest.raises(ValueError, match="'eve' in `names` is not in the data"):
+        posterior.leaderboard(names={"one": ["ann", "eve"]})
+    with pytest.raises(ValueError, match=r"`names\['none'\]` has no competitors"):
+        posterior.leaderboard(names={"none": []})
+
+
+def test_names_of_counts_are_known_with_and_without_their_roles():
+    posterior = of_counts()["posterior"]
+    with pytest.raises(ValueError, match=r"'anr' in `first` is not .* Did you mean 'ant'"):
+        posterior.predict("anr", "bee", 3.0)
+    with pytest.raises(
+        ValueError, match=r"'ant' in `name` is not .* Feature\(name='ant', role='att"
+    ):
+        posterior.scores("ant")
+
+
+def test_both_sides_differ():
+    posterior = of_counts()["posterior"]
+    with pytest.raises(ValueError, match="`second` is 'ant', which is also the first side"):
+        posterior.predict("ant", "ant", 3.0)
+    with pytest.raises(ValueError, match=r"Row 2: `second` \(column 'b'\) is 'ant', which is also"):
+        posterior.forecast(LEAGUE | {"a": [*LEAGUE["a"][:2], "ant", "ant"]})
+
+
 def test_errors():
     table = LEAGUE | {"here": [1, -1, 0, 1]}
     data = jk.Dataset.from_frame(table, time="t", first="a", second="b", home="here")

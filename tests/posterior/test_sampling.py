@@ -49,6 +49,8 @@ def test_paths_have_the_posterior_covariance(kernel):
 def test_unknown_feature_is_sampled_from_the_prior():
     data = jk.Dataset.from_pairs([0.0], ["a"], ["b"])
     posterior = jk.infer(jk.Model(jk.kernels.Matern12(2.0, 1.0), jk.likelihoods.Probit()), data)
-    paths = np.asarray(posterior.sample("new", [0.0, 1.0], jax.random.key(0), (DRAWS,)))
+    paths = np.asarray(
+        posterior.sample("new", [0.0, 1.0], jax.random.key(0), (DRAWS,), allow_unknown=True)
+    )
     expected = 2.0 * np.array([[1.0, np.exp(-1)], [np.exp(-1), 1.0]])
     assert np.all(np.abs(np.cov(paths.T) - expected) < 4 * np.sqrt(8.0 / DRAWS))

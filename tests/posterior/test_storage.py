@@ -74,10 +74,11 @@ def test_posteriors(posterior, tmp_path):
     assert again.log_marginal_likelihood == posterior.log_marginal_likelihood
     for ours, theirs in zip(again.scores("ant"), posterior.scores("ant"), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    asked = ("ant", "dog", "2002-03-01")
-    np.testing.assert_array_equal(
-        again.predict(*asked, home=1).probabilities, posterior.predict(*asked, home=1).probabilities
+    ours, theirs = (
+        each.predict("ant", "dog", "2002-03-01", home=1, allow_unknown=True).probabilities
+        for each in (again, posterior)
     )
+    np.testing.assert_array_equal(ours, theirs)
     more = TABLE | {"t": ["2003-01-01"] * 5}
     np.testing.assert_array_equal(
         again.update(more).log_marginal_likelihood, posterior.update(more).log_marginal_likelihood
@@ -128,7 +129,7 @@ def test_groups_given_as_a_function(tmp_path):
     again = jk.load(tmp_path / "stream")
     assert again.roster.group_of("cat") == "pets"
     with pytest.raises(ValueError, match="the group of 'dog' is unknown: `groups` was a func"):
-        again.predict("dog", "cat", 3.0)
+        again.predict("dog", "cat", 3.0, allow_unknown=True)
     handed = jk.load(tmp_path / "stream", groups=groups)
     assert handed.roster.group_of("dog") == "insects"
 
@@ -248,7 +249,7 @@ def nest_deeply(header, parts):
         (set_format, "is not a file of jaxkick"),
         (set_thing, "holds an unknown kind of object, 'shell'"),
         (set_class, "holds a `Popen`, which is not a class of jaxkick"),
-        (drop_field, "fields kernel, likelihood, but the class has kernel, likelihood, mean"),
+        (drop_field, "fields kernel, likelihood, newcomer_mean, but the class has kernel, like"),
         (
             set_kernel,
             "`kernel` must be a kernel or a mapping from groups to kernels, but 'skill' is str",
@@ -314,6 +315,38 @@ def test_loading_checks_as_constructors_do(tmp_path):
     jk.save(path, jk.Model(k.Periodic(1.0, 1.0, 1.0), jk.likelihoods.Probit()))
     rewrite(path, set_order)
     with pytest.raises(jk.DataError, match=r"`order` must be an integer from 1 to .* 100000000"):
+        jk.load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "message"),
+    [
+        ("m", lambda x: x * np.nan, "states that are not finite"),
+        ("P", lambda x: -x, "states that are not finite or not possible"),
+        ("P", lambda x: x[:, 0], "do not fit its model"),
+        ("matches", lambda x: -x, "impossible groups, times or numbers of matches"),
+        ("group", lambda x: x + 7, "impossible groups"),
+        ("last", lambda x: x * np.nan, "impossible groups, times"),
+    ],
+)
+def test_streams_are_checked(field, change, message, tmp_path):
+    path = tmp_path / "stream"
+    jk.save(path, jk.Stream.start(MODEL, Dataset.from_frame(TABLE, **COLUMNS)))
+
+    def find(node):
+        if isinstance(node, dict) and isinstance(node.get(field), dict):
+            yield node[field]["array"]
+        for part in node.values() if isinstance(node, dict) else node:
+            if isinstance(part, dict | list):
+                yield from find(part)
+
+    def spoil(header, parts):
+        name = f"{next(find(header))}.npy"
+        array = np.load(io.BytesIO(parts[name]))
+        parts[name] = array_bytes(np.ascontiguousarray(change(array)))
+
+    rewrite(path, spoil)
+    with pytest.raises(jk.DataError, match=message):
         jk.load(path)
 
 

@@ -22,7 +22,7 @@ def dataset(table):
 def model(means):
     """A prior mean of its own for every feature."""
     kernel, likelihood = jk.kernels.Matern12(1.0, 2.0), jk.likelihoods.OrdinalProbit(margin=0.4)
-    return jk.Model(kernel, likelihood, mean=np.array(means))
+    return jk.Model(kernel, likelihood, np.array(means), newcomer_mean=0.0)
 
 
 @functools.cache
@@ -40,6 +40,7 @@ def alike(one, other):
         for ours, theirs in zip(one.scores(name), other.scores(name), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-7)
     asked = {"first": ["a", "z"], "second": ["b", "new"], "time": [2.3, 9.0], "home": [1, 0]}
+    asked["allow_unknown"] = True
     np.testing.assert_allclose(one.predict(**asked).mean, other.predict(**asked).mean, atol=1e-7)
     return True
 
@@ -52,6 +53,16 @@ def test_updates_equal_a_fresh_fit():
     fresh = model([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.0])
     assert alike(updated, jk.infer(fresh, dataset(joined(FIRST, second, earlier)), **TIGHT))
     assert start().data.num_observations == 30
+
+
+def test_many_new_names_at_once_are_reported():
+    renamed = matches(5, 1, ["a", "F.C. b", "F.C. c", "F.C. d", "F.C. e"], begin=4.0)
+    pattern = r"^4 of the 6 names .* such as 'F\.C\. b'\. .* use their old names\.$"
+    with pytest.warns(UserWarning, match=pattern):
+        start().update(renamed)
+    stream = jk.Stream.start(jk.Model(jk.kernels.Constant(1.0), Watched()), dataset(FIRST))
+    with pytest.warns(UserWarning, match=pattern):
+        stream.observe(renamed)
 
 
 def columns(sites):

@@ -31,7 +31,9 @@ def slope(model, data):
 
 
 def predict(model, data):
-    prediction = jk.infer(model, data).predict("team 1", "nobody", 9.0, {"home": 1.0})
+    prediction = jk.infer(model, data).predict(
+        "team 1", "nobody", 9.0, {"home": 1.0}, allow_unknown=True
+    )
     return prediction.mean, prediction.probabilities
 
 
