@@ -90,8 +90,8 @@ class AbstractLikelihood(eqx.Module):
     def has_results(self) -> bool:
         """Whether the sign of an outcome is the result: +1 win, 0 tie, -1 loss of the first side.
 
-        By default this holds for levels and integer outcomes of either sign. Override it for continuous
-        outcomes.
+        By default this holds for levels and integer outcomes of either sign. Override it for
+        continuous outcomes.
         """
         if self.levels:
             return self.levels[0] < 0 < self.levels[-1]
