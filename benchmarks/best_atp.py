@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from best_contest import Candidate, Contest, Term, assemble, month, number_sides
+from best_contest import Candidate, Contest, Term, assemble, number_sides
 from paper_cases import atp_model
 from paper_data import as_pairs, read_atp
 
@@ -123,7 +123,7 @@ CONTEST = Contest(
     since="2001-01-01",
     validation="2009-09-01",
     test="2011-09-12",
-    blocks=month,
+    blocks="month",
     ideas=IDEAS,
     chosen="Wiener, background, clay",
     paper=paper_model,

@@ -138,8 +138,3 @@ class Contest:
     chosen: str
     paper: Callable[[pd.DataFrame], Candidate]
     given: str | None = None
-
-
-def month(times: np.ndarray) -> np.ndarray:
-    """Return the month of each time."""
-    return times.astype("datetime64[M]")

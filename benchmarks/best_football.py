@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from best_contest import Candidate, Contest, Reading, Term, assemble, month, number_sides
+from best_contest import Candidate, Contest, Reading, Term, assemble, number_sides
 from paper_cases import signs_of_counts
 from paper_data import as_pairs, read_football
 
@@ -13,8 +13,8 @@ from jaxkick import evaluation as ev
 from jaxkick.kernels import Constant, Matern12, Matern32
 from jaxkick.likelihoods import OrdinalProbit, Poisson
 
-MOST = 4
-"""Larger goal differences are clipped to this value."""
+MARGINS = (0.25, 0.5, 0.5, 0.5)
+"""Starting values of the thresholds of goal differences; larger ones count as four goals."""
 CONFEDERATIONS = {
     "UEFA Euro": 0,
     "UEFA Nations League": 0,
@@ -107,9 +107,8 @@ def make(
     if outcome == "result":
         data = assemble(games.date, terms, np.sign(difference))
         return Candidate(data, jk.Model(kernels, OrdinalProbit(margin=0.4)))
-    data = assemble(games.date, terms, np.clip(difference, -MOST, MOST) + MOST)
-    cuts = 0.5 * (np.arange(2 * MOST) - MOST + 0.5)
-    return Candidate(data, jk.Model(kernels, OrdinalProbit(cuts=cuts)), read=read_differences)
+    data = assemble(games.date, terms, difference)
+    return Candidate(data, jk.Model(kernels, OrdinalProbit(margin=MARGINS)))
 
 
 def make_counts(games: pd.DataFrame, team: str = "paper", friendly: bool = False) -> Candidate:
@@ -137,15 +136,6 @@ def make_counts(games: pd.DataFrame, team: str = "paper", friendly: bool = False
     data = assemble(np.repeat(games.date.to_numpy(str), 2), terms, goals)
     method = jk.ReverseKL(damping=0.2)
     return Candidate(data, jk.Model(kernels, Poisson()), method, read=read_counts)
-
-
-def read_differences(forecasts: ev.Forecasts) -> Reading:
-    """Convert forecasts of goal differences to loss, tie and win."""
-    chances = forecasts.probabilities
-    probabilities = [chances[:, :MOST].sum(1), chances[:, MOST], chances[:, MOST + 1 :].sum(1)]
-    labels = 1 + np.sign(forecasts.labels - MOST)
-    order = np.argsort(forecasts.rows)
-    return Reading(np.stack(probabilities, 1)[order], labels[order], forecasts.blocks[order])
 
 
 def read_counts(forecasts: ev.Forecasts) -> Reading:
@@ -202,7 +192,7 @@ CONTEST = Contest(
     since="1950-01-01",
     validation="2003-01-01",
     test="2011-03-29",
-    blocks=month,
+    blocks="month",
     ideas=IDEAS,
     chosen="differences of goals",
     paper=paper_model,

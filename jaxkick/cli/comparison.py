@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick import Dataset, History, Model, suggest_model
+from jaxkick import Dataset, Model, suggest_model
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.fitting import note_if_stopped
@@ -41,10 +41,7 @@ def compare_with_elo(
     rates = {group: _RATE if group == DEFAULT_GROUP else _OTHER_RATE for group in data.index.groups}
     elo = Elo(rates, OrdinalLogit(margin=0.5) if ties else Logit())
     results = dataclasses.replace(data, outcome=jnp.sign(data.outcome))
-    histories: list[History] = []
-    model = Refit(
-        model_before(data, when), learn_options={"max_steps": max_steps}, on_learn=histories.append
-    )
+    model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
 
     def walk(name: str, forecaster: AbstractForecaster, matches: Dataset) -> Forecasts:
         with console.stage(name) as tell:
@@ -59,7 +56,7 @@ def compare_with_elo(
             )
 
     own, other = walk("jaxkick", model, data), walk("elo", elo, results)
-    converged = all(history.converged for history in histories)
+    converged = not own.unconverged_learning
     note_if_stopped(converged, max_steps)
     return _as_columns(own, other), converged
 

@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -18,16 +19,18 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.errors import DataError
-from jaxkick.evaluation.forecasts import Forecasts
+from jaxkick.evaluation.forecasts import Forecasts, PredictedScores, is_counts, match_rows
 from jaxkick.inference.checks import check_outcomes
 from jaxkick.inference.infer import infer
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites
-from jaxkick.inference.status import InferenceError
+from jaxkick.inference.status import InferenceError, Status, raise_unless_converged
 from jaxkick.io import Checkpoint
-from jaxkick.learning.learn import History, learn
+from jaxkick.learning.learn import learn
+from jaxkick.learning.suggest import suggest_model
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.model import Model
+from jaxkick.posterior.posterior import Posterior
 
 __all__ = [
     "AbstractForecaster",
@@ -40,9 +43,9 @@ __all__ = [
 ]
 
 Period: TypeAlias = str | Callable[[np.ndarray], Any]
-"""`"day"`, `"week"`, or a function from an array of times to one label for each."""
+"""`"day"`, `"week"`, `"month"`, `"year"`, or a function from times to one label for each."""
 
-_DAYS = {"day": 1, "week": 7}
+_CALENDAR = {"day": "D", "week": "W", "month": "M", "year": "Y"}  # NumPy's units
 _THURSDAY = 3  # day 0 is a Thursday, and weeks start on Mondays
 _BAR = 30
 
@@ -74,12 +77,17 @@ class Predicted(NamedTuple):
         rows: their observations.
         moments: predictive mean and variance of the score of each of these observations.
         state: state of the forecaster after these blocks.
+        covariance: predictive covariance of each of these scores with that of the other count
+            of the same match, for data read with `counts=`; 0 if `None`.
+        unconverged: number of fits that did not converge.
     """
 
     blocks: int
     rows: np.ndarray
     moments: ScoreMoments
     state: PyTree
+    covariance: np.ndarray | None = None
+    unconverged: int = 0
 
 
 class AbstractForecaster(eqx.Module):
@@ -92,7 +100,7 @@ class AbstractForecaster(eqx.Module):
     likelihood: eqx.AbstractVar[AbstractLikelihood]
 
     @abc.abstractmethod
-    def tune(self, data: Dataset, blocks: Blocks, before: int) -> Self:
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> tuple[Self, bool]:
         """Learn parameters from past matches.
 
         Args:
@@ -101,7 +109,7 @@ class AbstractForecaster(eqx.Module):
             before: only blocks with a smaller number may be used.
 
         Returns:
-            The forecaster with the new parameters.
+            The forecaster with the new parameters, and whether learning converged.
         """
 
     @abc.abstractmethod
@@ -124,49 +132,54 @@ class Refit(AbstractForecaster):
 
     Observations that are still in the future are masked out. They keep their places in the
     chains, so that one compiled program serves all blocks, and the marginals at their places
-    are the predictions.
+    are the predictions. A block adds few matches, so that few steps lead back to the fixed point.
 
-    A block adds few matches, so that few steps lead back to the fixed point, and the next block
-    continues where this one stopped.
+    The default of `tol` bounds the error of predicted probabilities by 0.005 for up to six
+    features in a match. Each of k marginal means is off by at most `tol` standard deviations,
+    hence that of their combination f, with variance v, by at most √k tol √v. The slope of a
+    probability in this mean is at most 0.4 / √(1 + v) for normal noise of variance 1, so that the
+    error is below 0.4 √k tol = 0.0049 for k = 6. Most are far smaller, because `tol` bounds the
+    largest error over all marginals.
 
     Attributes:
-        model: kernels and likelihood.
-        method: how to approximate the posterior; `ExpectationPropagation()` if `None`.
+        model: kernels and likelihood; `None` for `suggest_model` of the matches before the first
+            block.
+        method: how to approximate the posterior; that of `infer` if `None`.
         tol: `tol` of `infer` before each block.
         learn_options: further arguments of `learn`, for tuning.
-        on_learn: function that is called with the `History` of each tuning, for instance to
-            check whether it converged.
     """
 
-    model: Model
+    model: Model | None
     method: AbstractMethod | None
     tol: float
     learn_options: dict[str, Any]
-    on_learn: Callable[[History], Any] | None
 
     def __init__(
         self,
-        model: Model,
+        model: Model | None,
         method: AbstractMethod | None = None,
         *,
-        tol: float = 0.05,
+        tol: float = 0.005,
         learn_options: Mapping[str, Any] | None = None,
-        on_learn: Callable[[History], Any] | None = None,
     ):
         """Choose how a model is fitted before each block; see the attributes."""
         self.model, self.method, self.tol = model, method, tol
-        self.learn_options, self.on_learn = dict(learn_options or {}), on_learn
+        self.learn_options = dict(learn_options or {})
 
     @property
     def likelihood(self) -> AbstractLikelihood:
-        return self.model.likelihood
+        return self._known_model.likelihood
 
-    def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Refit":
+    @property
+    def _known_model(self) -> Model:
+        if self.model is None:
+            raise ValueError("`model` is None. Call `walk_forward`, which suggests a model.")
+        return self.model
+
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> "tuple[Refit, bool]":
         mask = blocks.number < before
         model, history = learn(self.model, data, self.method, mask=mask, **self.learn_options)
-        if self.on_learn is not None:
-            self.on_learn(history)
-        return dataclasses.replace(self, model=model)
+        return dataclasses.replace(self, model=model), history.converged
 
     def init(self, data: Dataset) -> Sites:
         # Sites of zero instead of none: the first fit runs the same program as the others.
@@ -174,23 +187,48 @@ class Refit(AbstractForecaster):
         return tuple(Site(each, each) for each in zeros)
 
     def forecast(self, data: Dataset, blocks: Blocks, state: Sites) -> Iterator[Predicted]:
-        options = {"method": self.method, "tol": self.tol}
+        options = {"method": self.method, "tol": self.tol, "throw": False}
         for block in blocks.tested:
-            rows = np.flatnonzero(blocks.number == block)
-            try:
-                past = blocks.number < block
-                posterior = infer(self.model, data, **options, start=state, mask=past)
-            except InferenceError as error:
-                begin = data.index.scale.to_user(data.index.times[rows].min())
-                error.add_note(f"The fit before the block that starts at {begin} failed.")
-                raise
+            rows = blocks.rows[blocks.number[blocks.rows] == block]
+            past = blocks.number < block
+            posterior = infer(self._known_model, data, **options, start=state, mask=past)
+            if Status(int(posterior.status)) is Status.DIVERGED:
+                _raise_diverged(posterior, data, rows, self.tol)
             moments = ScoreMoments(*(np.asarray(part)[rows] for part in posterior.observations))
+            covariance = _covariance_of_counts(posterior, rows) if is_counts(data) else None
             state = posterior.sites
-            yield Predicted(1, rows, moments, state)
+            yield Predicted(1, rows, moments, state, covariance, not posterior.converged)
+
+
+def _raise_diverged(posterior: Posterior, data: Dataset, rows: np.ndarray, tol: float) -> None:
+    try:
+        raise_unless_converged(posterior.status, posterior.steps, posterior.distance, tol)
+    except InferenceError as error:
+        begin = data.index.scale.to_user(data.index.times[rows].min())
+        error.add_note(f"The fit before the block that starts at {begin} failed.")
+        raise
+
+
+def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+    """Covariance of the scores of the two counts of each match, for both of its observations.
+
+    Features are independent under the posterior, so only those that both counts share
+    contribute: the level, the home advantage and other covariates.
+    """
+    data = posterior.data
+    pairs = match_rows(data, rows)
+    variances = [np.asarray(each.variance).ravel() for each in posterior.entries]
+    features, x = data.index.features[pairs], np.asarray(data.coefficients)[pairs]
+    # An empty slot reads any entry, and has coefficient zero.
+    slots = np.asarray(data.slots)[pairs[:, 0]]
+    variance = np.take(np.concatenate(variances), slots, mode="clip")
+    shared = features[:, 0, :, None] == features[:, 1, None, :]
+    found = np.sum(x[:, 0, :, None] * x[:, 1, None, :] * variance[..., None] * shared, axis=(1, 2))
+    return np.repeat(found, 2)
 
 
 def walk_forward(
-    model: Model | AbstractForecaster,
+    model: Model | AbstractForecaster | None,
     data: Dataset,
     start: Any,
     *,
@@ -211,19 +249,22 @@ def walk_forward(
     here, have seen the future. Pass `relearn="start"` to learn parameters only from the matches
     before `start`.
 
+    A fit that does not converge is used and counted: the result says how many did not.
+
     Args:
         model: a model, which is fitted again before each block; `Refit(model, ...)` for options
-            of these fits; or a baseline such as `Elo()`.
-        data: the matches.
+            of these fits; or a baseline such as `Elo()`. `None` for `suggest_model` of the
+            matches before the first block, learned from them unless `relearn` says more.
+        data: the matches. Differences are reduced to results for a likelihood of results, such
+            as that of `Elo()`.
         start: time of the first match to predict, as in the data; see `split_time`.
-        every: length of a block: `"day"`, `"week"` (from Monday), or a function from an array of
-            times (`datetime64` for dates) to one label for each.
+        every: length of a block: `"day"`, `"week"` (from Monday), `"month"`, `"year"`, or a
+            function from an array of times (`datetime64` for dates) to one label for each.
         stop: matches at or after this time are not predicted.
         relearn: when to learn parameters again, from past matches only: `"start"` for once,
-            before the first block; or a period like `every`, such as
-            `lambda times: times.astype("datetime64[Y]")`, for the start of each period.
-        ties: whether a difference of points may be zero, for likelihoods of differences; if
-            `None`, whether one was zero before the first block.
+            before the first block; or a period like `every` for the start of each period.
+        ties: whether matches may be tied, for differences and counts; if `None`, whether one
+            was before the first block.
         progress: `True` for a line on standard error, or a function that is called with the
             number of blocks done and the number of all blocks.
         checkpoint: a file that is written while blocks are predicted, at little cost. If it
@@ -239,23 +280,62 @@ def walk_forward(
         DataError: if an argument does not fit the data, or the checkpoint is of another run.
         InferenceError: if inference fails before some block.
     """
-    forecaster = _as_forecaster(model)
     if not isinstance(data, Dataset):
         raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
+    forecaster = _as_forecaster(model)
     blocks = make_blocks(data, start, every, stop)
+    past = blocks.number < blocks.tested[0]
+    if isinstance(forecaster, Refit) and forecaster.model is None:
+        relearn = "start" if relearn is None else relearn
+    stretches = _stretches(data, blocks, relearn)
+    if isinstance(forecaster, Refit) and forecaster.model is None:
+        forecaster = dataclasses.replace(forecaster, model=suggest_model(data, mask=past))
+    data = _as_results(forecaster.likelihood, data)
     # Also outcomes that are only predicted, which no fit checks.
     check_outcomes(forecaster.likelihood, data, blocks.number <= blocks.tested[-1])
-    stretches = _stretches(data, blocks, relearn)
     arrays = eqx.filter(forecaster, eqx.is_array_like)
     file = Checkpoint(checkpoint, arrays, data.without_index(), stretches, relearn is not None)
     report = _reporter(progress, len(blocks.tested))
     walk = _walk(forecaster, data, stretches, relearn, file, report)
-    if ties is None:
-        ties = bool(np.any(data.observations.outcome[blocks.number < blocks.tested[0]] == 0))
+    if walk.unconverged[0]:
+        warnings.warn(
+            f"{walk.unconverged[0]:,} of {len(blocks.tested):,} fits did not converge, so that the "
+            "predictions of their blocks are less exact. Try another `method` in `Refit`.",
+            stacklevel=2,
+        )
     pairs = zip(walk.forecasters, stretches, strict=True)
-    likelihoods = [(each.likelihood, part.rows) for each, part in pairs]
-    moments = ScoreMoments(walk.mean, walk.variance)
-    return Forecasts.of(data, blocks.rows, blocks.number, moments, likelihoods, ties)
+    return Forecasts.of(
+        data,
+        blocks.number,
+        PredictedScores(walk.mean, walk.variance, walk.covariance),
+        [(each.likelihood, part.rows) for each, part in pairs],
+        _had_ties(data, past) if ties is None else ties,
+        tuple(each.model if isinstance(each, Refit) else each for each in walk.forecasters),
+        walk.unconverged.tolist(),
+    )
+
+
+def _as_results(likelihood: AbstractLikelihood, data: Dataset) -> Dataset:
+    """Reduce differences to results for a likelihood of results; refuse counts there."""
+    outcome = data.observations.outcome
+    if not likelihood.levels or not np.any(likelihood.check(outcome)):
+        return data
+    if is_counts(data):
+        raise DataError(
+            f"The data was read with `counts=`, but {type(likelihood).__name__} is a likelihood of "
+            "results",
+            "Read the table with `result=` for this model. `compare` matches forecasts by row.",
+        )
+    differences = data.schema is not None and data.schema.difference is not None
+    if differences and set(likelihood.levels) <= {-1.0, 0.0, 1.0}:
+        return dataclasses.replace(data, outcome=jnp.sign(data.outcome))
+    return data
+
+
+def _had_ties(data: Dataset, past: np.ndarray) -> bool:
+    outcome = data.observations.outcome[match_rows(data, np.flatnonzero(past))]
+    # One outcome of each match, or two counts.
+    return bool(np.any(outcome[:, 0] == (outcome[:, 1] if is_counts(data) else 0.0)))
 
 
 def make_blocks(data: Dataset, start: Any, every: Period, stop: Any = None) -> Blocks:
@@ -302,15 +382,19 @@ class _Walk(NamedTuple):
     Attributes:
         mean: predictive mean of each observation's score; NaN until it is predicted.
         variance: its variance.
+        covariance: its covariance with the score of the other count of the same match.
         state: state of the forecaster.
         tuned: number of stretches whose parameters are learned.
+        unconverged: number of fits and number of learning runs that did not converge.
         forecasters: forecaster of each stretch; that of the user for later stretches.
     """
 
     mean: np.ndarray
     variance: np.ndarray
+    covariance: np.ndarray
     state: PyTree
     tuned: np.ndarray
+    unconverged: np.ndarray
     forecasters: tuple[AbstractForecaster, ...]
 
 
@@ -325,7 +409,8 @@ def _walk(
     """Predict one stretch after the other, from where the checkpoint ends."""
     state, nothing = forecaster.init(data), np.full(len(data.index.times), np.nan)
     forecasters = (forecaster,) * len(stretches)
-    walk = _Walk(nothing, nothing, state, np.array(0), forecasters)
+    none = np.zeros(2, np.int64)
+    walk = _Walk(nothing, nothing, np.zeros_like(nothing), state, np.array(0), none, forecasters)
     arrays, rest = eqx.partition(walk, _is_array)
     saved = checkpoint.load(arrays)
     walk = walk if saved is None else eqx.combine(saved, rest)
@@ -333,21 +418,35 @@ def _walk(
     for number, part in enumerate(stretches):
         if number >= walk.tuned:
             forecaster = walk.forecasters[max(0, number - 1)]
+            unconverged = walk.unconverged
             if relearn is not None:
-                forecaster = forecaster.tune(data, part, int(part.tested[0]))
+                forecaster, learned = forecaster.tune(data, part, int(part.tested[0]))
+                unconverged = unconverged + np.array([0, not learned])
             forecasters = (*walk.forecasters[:number], forecaster, *forecasters[number + 1 :])
-            walk = walk._replace(state=state, tuned=np.array(number + 1), forecasters=forecasters)
+            walk = walk._replace(
+                state=state,
+                tuned=np.array(number + 1),
+                unconverged=unconverged,
+                forecasters=forecasters,
+            )
             checkpoint.save(eqx.filter(walk, _is_array))
         left = part.only(np.unique(part.number[part.rows[np.isnan(walk.mean[part.rows])]]))
         steps = walk.forecasters[number].forecast(data, left, walk.state)
         for predicted in steps if len(left.tested) else ():
-            mean, variance = walk.mean.copy(), walk.variance.copy()
-            mean[predicted.rows], variance[predicted.rows] = predicted.moments
-            walk = walk._replace(mean=mean, variance=variance, state=predicted.state)
+            walk = _add(walk, predicted)
             checkpoint.save(eqx.filter(walk, _is_array), only_if_cheap=True)
             report(predicted.blocks)
     checkpoint.save(eqx.filter(walk, _is_array))
     return walk
+
+
+def _add(walk: _Walk, predicted: Predicted) -> _Walk:
+    """Enter predicted blocks."""
+    mean, variance, covariance = (part.copy() for part in walk[:3])
+    mean[predicted.rows], variance[predicted.rows] = predicted.moments
+    covariance[predicted.rows] = 0.0 if predicted.covariance is None else predicted.covariance
+    unconverged = walk.unconverged + np.array([predicted.unconverged, 0])
+    return _Walk(mean, variance, covariance, predicted.state, walk.tuned, unconverged, walk[-1])
 
 
 def _is_array(leaf: object) -> bool:
@@ -357,8 +456,10 @@ def _is_array(leaf: object) -> bool:
 def _as_forecaster(model: object) -> AbstractForecaster:
     if isinstance(model, AbstractForecaster):
         return model
-    if isinstance(model, Model):
+    if model is None or isinstance(model, Model):
         return Refit(model)
+    if isinstance(model, type) and issubclass(model, AbstractForecaster):
+        raise TypeError(f"`model` is the class {model.__name__}. Call it: `{model.__name__}()`.")
     raise TypeError(
         "`model` must be a `Model`, or a forecaster such as `Refit(model)` or `Elo()`, not "
         f"{type(model).__name__}."
@@ -372,7 +473,7 @@ def _stretches(data: Dataset, blocks: Blocks, relearn: Period | None) -> list[Bl
     if blocks.tested[0] == 0:
         raise DataError(
             "{argument} needs matches before the first block to predict, but there are none",
-            "Choose a later `start`, or leave `relearn` out.",
+            "Choose a later `start`, or pass a model and leave `relearn` out.",
             argument="relearn",
         )
     if relearn == "start":
@@ -421,18 +522,22 @@ def _periods(index: Index, every: Period, argument: str) -> np.ndarray:
 
 
 def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
-    """Number days or weeks."""
-    if every not in _DAYS:
+    """Number days, weeks, months or years."""
+    if every not in _CALENDAR:
         raise DataError(
-            "{argument} is {value}, but must be 'day', 'week' or a function from times to labels",
-            "Such a function is `lambda times: times.astype('datetime64[M]')`.",
+            f"{{argument}} is {{value}}, but must be {', '.join(map(repr, _CALENDAR))} or a "
+            "function from times to labels",
+            "Such a function is `lambda times: times.astype('datetime64[h]')`.",
             argument=argument,
             value=every,
         )
     if index.scale.dates:
-        days = index.scale.to_user(index.times).astype("datetime64[D]").astype(np.int64)
+        dates = index.scale.to_user(index.times)
+        if every != "week":
+            return dates.astype(f"datetime64[{_CALENDAR[every]}]").astype(np.int64)
+        days = dates.astype("datetime64[D]").astype(np.int64)
     elif index.unit in UNITS:
-        days = np.floor(index.times * UNITS[index.unit]).astype(np.int64)
+        days = index.times * UNITS[index.unit]
     else:
         raise DataError(
             "{argument} is {value}, but the times of the data are numbers without a unit",
@@ -441,7 +546,7 @@ def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
             argument=argument,
             value=every,
         )
-    return (days + _THURSDAY) // 7 if every == "week" else days
+    return np.floor((days + (_THURSDAY if every == "week" else 0)) / UNITS[every]).astype(np.int64)
 
 
 def _one_time(index: Index, value: Any, argument: str) -> float:

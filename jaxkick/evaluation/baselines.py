@@ -1,6 +1,7 @@
 """Baselines: random guesses, constant scores, Elo, TrueSkill and TrueSkill Through Time."""
 
 import abc
+import math
 from collections.abc import Iterator, Mapping
 from typing import Self, TypeAlias
 
@@ -13,6 +14,7 @@ from jaxtyping import ArrayLike, PyTree
 from scipy.optimize import minimize
 
 from jaxkick._typing import Array, Float, Scalar
+from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.evaluation.backtest import AbstractForecaster, Blocks, Predicted
@@ -33,6 +35,7 @@ ParameterLike: TypeAlias = (
     ArrayLike | AbstractParameter | Mapping[str, ArrayLike | AbstractParameter]
 )
 
+_ELO_POINTS = 5.0  # no useful rate is so large in units of scores
 _TOLERANCE = 1e-10  # tuning ends when a step lowers the mean log loss by less than this
 _THIRDS = 0.43072729929545756  # Φ⁻¹(2/3), the margin that makes three outcomes equally probable
 
@@ -76,8 +79,8 @@ class Random(AbstractForecaster):
     def likelihood(self) -> AbstractLikelihood:
         return OrdinalProbit(margin=Fixed(_THIRDS)) if self.ties else Probit()
 
-    def tune(self, data: Dataset, blocks: Blocks, before: int) -> "Random":
-        return self
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> "tuple[Random, bool]":
+        return self, True
 
     def init(self, data: Dataset) -> PyTree:
         return ()
@@ -98,7 +101,7 @@ class _AbstractRatingSystem(AbstractForecaster):
         """Logarithm of the predicted probability of outcomes."""
         return self.likelihood.predictive_log_prob(outcome, score.mean, score.variance)
 
-    def tune(self, data: Dataset, blocks: Blocks, before: int) -> Self:
+    def tune(self, data: Dataset, blocks: Blocks, before: int) -> tuple[Self, bool]:
         """Minimize the mean log loss of past matches, each predicted from earlier blocks."""
         past = _Past.of(data, blocks, before)
         free, frame = split(self)
@@ -113,7 +116,7 @@ class _AbstractRatingSystem(AbstractForecaster):
         tolerance = max(_TOLERANCE, 10.0 * float(jnp.finfo(start.dtype).eps))
         begin, options = np.asarray(start, np.float64), {"ftol": tolerance}
         found = minimize(evaluate, begin, jac=True, method="L-BFGS-B", options=options)
-        return frame.fill(restore(jnp.asarray(found.x, start.dtype)))
+        return frame.fill(restore(jnp.asarray(found.x, start.dtype))), bool(found.success)
 
     def init(self, data: Dataset) -> PyTree:
         return ()
@@ -186,6 +189,7 @@ class Elo(_AbstractRatingSystem):
     def __init__(self, rate: ParameterLike = 0.1, likelihood: AbstractLikelihood | None = None):
         """Set starting values; the likelihood is `Logit()` if `None`."""
         self.rate = _read("rate", rate, positive)
+        _check_rates(self.rate)
         self.likelihood = Logit() if likelihood is None else likelihood
 
     def rule(self, groups: tuple[str, ...], epoch: Epoch) -> Rule:
@@ -243,6 +247,18 @@ def _read(name: str, value: ParameterLike, constrain) -> Parameter:
     if isinstance(value, Mapping):
         return {key: named(f"{name}[{key!r}]", constrain)(each) for key, each in value.items()}
     return named(name, constrain)(value)
+
+
+def _check_rates(rates: Parameter) -> None:
+    """Refuse a rate in Elo points, in which the scale of scores is 400 / ln 10."""
+    for rate in rates.values() if isinstance(rates, dict) else [rates]:
+        if is_known(rate.value) and float(rate) >= _ELO_POINTS:
+            raise DataError(
+                "{argument} is {value}, which seems to be in Elo points",
+                f"In units of scores it is {float(rate) * math.log(10) / 400:.3g}.",
+                argument="rate",
+                value=float(rate),
+            )
 
 
 def _of_group(name: str, value: Parameter, group: str) -> AbstractParameter:

@@ -13,11 +13,14 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.evaluation import metrics
 from jaxkick.evaluation.metrics import Calibration, Estimate
-from jaxkick.inference.problem import ScoreMoments
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
+from jaxkick.posterior.prediction import CountsPrediction, Prediction
 
-__all__ = ["Comparison", "Forecasts", "Summary", "compare"]
+__all__ = ["Comparison", "Forecasts", "PredictedScores", "Summary", "compare", "match_rows"]
+
+# Matches whose joint distributions of two counts are in memory at once.
+_CHUNK = 256
 
 
 class Summary(NamedTuple):
@@ -26,11 +29,13 @@ class Summary(NamedTuple):
     Attributes:
         matches: number of matches.
         log_loss: −log of the probability of what happened; of its probability or density under
-            the likelihood if outcomes have no levels, as for counts.
+            the likelihood if outcomes have no levels.
         accuracy: share of matches in which the most probable level happened.
         brier_score: ½ Σ (p − y)² over the levels.
         ranked_probability_score: mean squared error of the cumulative probabilities (RPS).
         calibration_error: expected calibration error.
+        unconverged_fits: number of blocks that were predicted from a fit that did not converge.
+        unconverged_learning: number of times that learning did not converge.
     """
 
     matches: int
@@ -39,20 +44,40 @@ class Summary(NamedTuple):
     brier_score: Estimate | None
     ranked_probability_score: Estimate | None
     calibration_error: Estimate | None
+    unconverged_fits: int = 0
+    unconverged_learning: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{'matches':26s} {self.matches:,}"]
-        for name, value in zip(self._fields[1:], self[1:], strict=True):
-            if value is not None:
-                lines.append(f"{name.replace('_', ' '):26s} {value}")
-        return "\n".join(lines)
+        # Zeros and metrics that do not exist are left out.
+        shown = {name: value for name, value in self._asdict().items() if value}
+        texts = {
+            name: f"{value:,}" if isinstance(value, int) else str(value)
+            for name, value in shown.items()
+        }
+        return "\n".join(f"{name.replace('_', ' '):26s} {text}" for name, text in texts.items())
+
+
+class PredictedScores(NamedTuple):
+    """Predictive distribution of the score of each observation.
+
+    Attributes:
+        mean: mean.
+        variance: variance.
+        covariance: covariance with the other count of the same match; 0 for other outcomes.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    covariance: np.ndarray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Forecasts:
     """Predictions of matches, each from matches of earlier blocks only.
 
-    Arrays have one element for each predicted match, block by block in time order.
+    Arrays have one element for each predicted match, block by block in time order. For data
+    read with `counts=`, `outcome`, `mean` and `variance` have two columns: of the first side's
+    count and of the second's.
 
     Attributes:
         rows: row of the match in the user's table.
@@ -61,11 +86,16 @@ class Forecasts:
         outcome: what happened, as in the data.
         mean: predictive mean of the score.
         variance: predictive variance of the score.
-        levels: the outcomes that have a probability, in increasing order; differences of points
-            are reduced to their sign. Empty for counts.
+        levels: the outcomes that have a probability, in increasing order: loss (-1), tie (0) and
+            win (1) of the first side if they follow from the outcome, as from differences
+            and counts; else the likelihood's own levels, if there are any.
         probabilities: probability of each level.
         labels: number of the level that happened.
         log_prob: logarithm of the probability or density of `outcome` under the likelihood.
+        models: the models or rating systems that predicted, with their parameters: one, or one
+            for each period of `relearn`.
+        unconverged_fits: number of blocks that were predicted from a fit that did not converge.
+        unconverged_learning: number of times that learning did not converge.
     """
 
     rows: np.ndarray
@@ -78,58 +108,80 @@ class Forecasts:
     probabilities: np.ndarray
     labels: np.ndarray
     log_prob: np.ndarray
+    models: tuple[Any, ...] = ()
+    unconverged_fits: int = 0
+    unconverged_learning: int = 0
 
     @staticmethod
     def of(
         data: Dataset,
-        rows: np.ndarray,
         blocks: np.ndarray,
-        moments: ScoreMoments,
+        scores: PredictedScores,
         stretches: Sequence[tuple[AbstractLikelihood, np.ndarray]],
         ties: bool,
+        models: tuple[Any, ...],
+        unconverged: Sequence[int],
     ) -> "Forecasts":
         """Turn scores into predictions of outcomes.
 
         Args:
             data: the matches.
-            rows: the observations that were predicted, in the order of the result.
             blocks: block of each observation of the data.
-            moments: predictive mean and variance of the score of each observation of the data.
-            stretches: likelihoods, each with the observations that it predicts.
-            ties: whether a difference of points may be zero.
+            scores: predictive distribution of the score of each observation of the data.
+            stretches: likelihoods, each with the observations that it predicts, in order.
+            ties: whether a tie is possible, where the likelihood does not say so itself.
+            models: see the attributes.
+            unconverged: numbers of fits and of learning runs that did not converge.
         """
         index, outcome = data.index, data.observations.outcome
         user_rows = np.arange(len(outcome)) if index.rows is None else index.rows
-        levels = outcome_levels(stretches[0][0], ties)
-        probabilities = np.empty((len(outcome), len(levels)))
-        log_prob = np.empty(len(outcome))
-        labels = np.zeros(len(outcome), np.int64)
-        for likelihood, part in stretches:
-            mean, variance = (jnp.asarray(each[part], data.outcome.dtype) for each in moments)
-            happened = jnp.asarray(outcome[part], data.outcome.dtype)
-            probabilities[part], log_prob[part] = _predict_outcomes(
-                likelihood, happened, mean, variance, ties
-            )
-            if levels:
-                labels[part] = outcome_labels(likelihood, outcome[part], ties, user_rows[part])
+        parts = []
+        for likelihood, rows in stretches:
+            sides = match_rows(data, rows)
+            found, happened = PredictedScores(*(each[sides] for each in scores)), outcome[sides]
+            predict = _predict_counts if sides.shape[1] == 2 else _predict_outcomes
+            probabilities, log_prob = predict(likelihood, happened, found, ties, data.outcome.dtype)
+            # The sign of the difference of two counts says who won.
+            single = happened[:, 0] - happened[:, 1] if sides.shape[1] == 2 else happened[:, 0]
+            levels = outcome_levels(likelihood, ties, sides.shape[1] == 2)
+            labels = outcome_labels(levels, single, user_rows[sides[:, 0]])
+            parts.append((sides, probabilities, log_prob, labels))
+        sides, probabilities, log_prob, labels = map(np.concatenate, zip(*parts, strict=True))
+        rows = sides[:, 0]
+        columns = sides if sides.shape[1] == 2 else rows
         return Forecasts(
             rows=user_rows[rows],
             times=index.scale.to_user(index.times[rows]),
             blocks=blocks[rows],
-            outcome=outcome[rows],
-            mean=moments.mean[rows],
-            variance=moments.variance[rows],
+            outcome=outcome[columns],
+            mean=scores.mean[columns],
+            variance=scores.variance[columns],
             levels=levels,
-            probabilities=probabilities[rows],
-            labels=labels[rows],
-            log_prob=log_prob[rows],
+            probabilities=probabilities,
+            labels=labels,
+            log_prob=log_prob,
+            models=models,
+            unconverged_fits=int(unconverged[0]),
+            unconverged_learning=int(unconverged[1]),
         )
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"Forecasts of {len(self):,} matches in {len(np.unique(self.blocks)):,} blocks"
+        blocks = len(np.unique(self.blocks))
+        text = f"Forecasts of {len(self):,} matches in {blocks:,} blocks"
+        if self.unconverged_fits:
+            text += f"; {self.unconverged_fits:,} fits did not converge"
+        if self.unconverged_learning:
+            times = f"{self.unconverged_learning} of {len(self.models)} times"
+            text += f"; learning did not converge {times}"
+        return text
+
+    @property
+    def model(self) -> Any:
+        """The model that predicted the last block, with its parameters."""
+        return self.models[-1]
 
     @property
     def log_losses(self) -> np.ndarray:
@@ -141,14 +193,17 @@ class Forecasts:
     @property
     def table(self) -> dict[str, np.ndarray]:
         """Columns by name, for `pandas.DataFrame` and the like."""
-        columns = {
-            "row": self.rows,
-            "time": self.times,
-            "block": self.blocks,
+        columns = {"row": self.rows, "time": self.times, "block": self.blocks}
+        numbers = {
             "outcome": self.outcome,
             "score_mean": self.mean,
             "score_variance": self.variance,
         }
+        for name, values in numbers.items():
+            if values.ndim == 1:
+                columns[name] = values
+            else:
+                columns |= {f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}
         for place, level in enumerate(self.levels):
             label = f"{level:+g}" if level else "0"
             columns[f"probability[{label}]"] = self.probabilities[:, place]
@@ -170,8 +225,10 @@ class Forecasts:
         def estimate(values: np.ndarray) -> Estimate:
             return metrics.bootstrap_mean(values, self.blocks, **options)
 
+        unconverged = (self.unconverged_fits, self.unconverged_learning)
         if not self.levels:
-            return Summary(len(self), estimate(self.log_losses), None, None, None, None)
+            log_loss = estimate(self.log_losses)
+            return Summary(len(self), log_loss, None, None, None, None, *unconverged)
         predicted = (self.probabilities, self.labels)
         return Summary(
             len(self),
@@ -180,6 +237,7 @@ class Forecasts:
             estimate(metrics.brier_score(*predicted)),
             estimate(metrics.ranked_probability_score(*predicted)),
             self.calibration(bins=bins, **options).error,
+            *unconverged,
         )
 
     def calibration(self, **options: Any) -> Calibration:
@@ -189,9 +247,7 @@ class Forecasts:
             DataError: if outcomes have no levels.
         """
         if not self.levels:
-            raise DataError(
-                "The outcomes have no levels, as for counts, and so no calibration curve"
-            )
+            raise DataError("The outcomes have no levels and no results, and so no calibration")
         return metrics.calibration_curve(self.probabilities, self.labels, self.blocks, **options)
 
 
@@ -221,29 +277,43 @@ def compare(
     """Compare two models on the same matches, with a paired bootstrap interval.
 
     A match that is hard to predict is hard for both models, so that the interval of the
-    difference is much narrower than those of the two losses.
+    difference is much narrower than those of the two losses. Models of results, differences
+    and counts are compared by the probability of the result.
 
     Args:
         first: forecasts of one model.
-        second: forecasts of another model, of the same matches.
+        second: forecasts of another model, of the same matches: the same rows of one table.
         confidence: probability of the interval.
         resamples: number of resamples of whole blocks of the first.
         seed: seed of the random numbers.
 
     Raises:
-        DataError: if matches or levels differ, or an argument is outside its range.
+        DataError: if matches, outcomes or levels differ, or an argument is outside its range.
     """
     metrics.check_options(confidence, resamples)
     one, two = np.argsort(first.rows), np.argsort(second.rows)
-    if not np.array_equal(first.rows[one], second.rows[two]):
+    same = np.array_equal(first.rows[one], second.rows[two])
+    if not (same and np.array_equal(first.times[one], second.times[two])):
         raise DataError(
             f"The forecasts are of different matches ({len(first):,} and {len(second):,})",
-            "Use the same data, `start` and `stop` for both.",
+            "Use the same table, `start` and `stop` for both.",
         )
-    if first.levels != second.levels:
+    if first.levels != second.levels and not (_are_results(first) and _are_results(second)):
         raise DataError(
             f"The forecasts have different levels, {first.levels} and {second.levels}",
             "Compare probabilities of the same outcomes.",
+        )
+    happened = [
+        np.array(each.levels)[each.labels] if each.levels else each.outcome
+        for each in (first, second)
+    ]
+    differ = happened[0][one] != happened[1][two]
+    if differ.any():
+        raise DataError(
+            "The forecasts are of different outcomes",
+            "Use the same table for both.",
+            row=int(first.rows[one][np.argmax(differ)]),
+            count=int(differ.sum()),
         )
     difference = first.log_losses[one] - second.log_losses[two]
     means = metrics.resampled_means(difference, first.blocks[one], resamples, seed)
@@ -254,31 +324,57 @@ def compare(
     )
 
 
-def outcome_levels(likelihood: AbstractLikelihood, ties: bool) -> tuple[float, ...]:
-    """List the outcomes that have a probability: levels, or signs of differences of points."""
-    if likelihood.levels:
+def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
+    """Group observations by match: [matches, 2] for two counts of a match, else [matches, 1].
+
+    Args:
+        data: the matches.
+        rows: observations in time order.
+
+    Raises:
+        DataError: if one of the two counts of a match is missing.
+    """
+    if not is_counts(data):
+        return rows[:, None]
+    user_rows = data.index.rows
+    pairs = np.resize(rows, (len(rows) // 2, 2))
+    if len(rows) % 2 or user_rows is None or np.any(np.diff(user_rows[pairs], axis=1)):
+        raise DataError("The data has only one of the two counts of some match")
+    return pairs
+
+
+def is_counts(data: Dataset) -> bool:
+    """Return whether each match is two observations, the counts of both sides."""
+    return data.schema is not None and data.schema.counts is not None
+
+
+def outcome_levels(
+    likelihood: AbstractLikelihood, ties: bool, counts: bool = False
+) -> tuple[float, ...]:
+    """List the outcomes that have a probability: results if they follow, else levels."""
+    if not (likelihood.has_results or counts):
         return likelihood.levels
-    if not likelihood.has_results:
-        return ()
+    if likelihood.levels:
+        ties = likelihood.has_ties
     return (-1.0, 0.0, 1.0) if ties else (-1.0, 1.0)
 
 
-def outcome_labels(
-    likelihood: AbstractLikelihood, outcome: np.ndarray, ties: bool, rows: np.ndarray
-) -> np.ndarray:
+def outcome_labels(levels: tuple[float, ...], outcome: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Number the levels that happened; `rows` are the user's rows, for the error."""
-    if not likelihood.levels:
+    if not levels:
+        return np.zeros(len(outcome), np.int64)
+    if levels[0] < 0:
         outcome = np.sign(outcome)
-        tied = outcome == 0
-        if tied.any() and not ties:
-            raise DataError(
-                "{argument} is a tie, but no match before `start` was one",
-                "Pass `ties=True`.",
-                argument="outcome",
-                row=int(rows[np.argmax(tied)]),
-                count=int(tied.sum()),
-            )
-    return np.searchsorted(np.array(outcome_levels(likelihood, ties)), outcome)
+    unknown = ~np.isin(outcome, levels)
+    if unknown.any():
+        raise DataError(
+            "{argument} is a tie, but no match before `start` was one",
+            "Pass `ties=True`.",
+            argument="outcome",
+            row=int(rows[np.argmax(unknown)]),
+            count=int(unknown.sum()),
+        )
+    return np.searchsorted(np.array(levels), outcome)
 
 
 def outcome_probabilities(
@@ -288,25 +384,72 @@ def outcome_probabilities(
     ties: bool,
 ) -> Float[Array, "n levels"]:
     """Compute the probability of each of the `outcome_levels`."""
-    if likelihood.levels:
-        return likelihood.probabilities(mean, variance)
-    if not likelihood.has_results:
+    levels = outcome_levels(likelihood, ties)
+    if not levels:
         return jnp.zeros((*mean.shape, 0), mean.dtype)
+    if not likelihood.has_results:
+        return likelihood.probabilities(mean, variance)
     chances = likelihood.result_probabilities(mean, variance, ties)
-    return chances if ties else chances[..., ::2]
+    return chances if 0.0 in levels else chances[..., ::2]
+
+
+def _are_results(forecasts: Forecasts) -> bool:
+    return bool(forecasts.levels) and forecasts.levels[0] < 0
+
+
+def _predict_outcomes(
+    likelihood: AbstractLikelihood,
+    happened: np.ndarray,
+    scores: PredictedScores,
+    ties: bool,
+    dtype: np.dtype,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of all levels, and the log-probability of what happened."""
+    parts = (happened, scores.mean, scores.variance)
+    outcome, mean, variance = (jnp.asarray(part[:, 0], dtype) for part in parts)
+    probabilities, log_prob = _predict_compiled(likelihood, outcome, mean, variance, ties)
+    return np.asarray(probabilities, np.float64), np.asarray(log_prob, np.float64)
 
 
 @eqx.filter_jit
-def _predict_outcomes(
+def _predict_compiled(
     likelihood: AbstractLikelihood,
     outcome: Float[Array, " n"],
     mean: Float[Array, " n"],
     variance: Float[Array, " n"],
     ties: bool,
 ) -> tuple[Float[Array, "n levels"], Float[Array, " n"]]:
-    """Probabilities of all levels, and the log-probability of what happened."""
     likelihood = resolve(likelihood, mean.dtype)
     return (
         outcome_probabilities(likelihood, mean, variance, ties),
         likelihood.predictive_log_prob(outcome, mean, variance),
     )
+
+
+def _predict_counts(
+    likelihood: AbstractLikelihood,
+    happened: np.ndarray,
+    scores: PredictedScores,
+    ties: bool,
+    dtype: np.dtype,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of results, and the joint log-probability of the two counts."""
+    likelihood = resolve(likelihood, dtype)
+    probabilities, log_probs = [], []
+    for begin in range(0, len(happened), _CHUNK):
+        part = np.arange(begin, begin + _CHUNK)
+        # Full chunks, so that one program serves all of them.
+        part = np.minimum(part, len(happened) - 1)
+        mean, variance, covariance = (jnp.asarray(each[part], dtype) for each in scores)
+        first, second = (
+            Prediction(mean=mean[:, k], variance=variance[:, k], likelihood=likelihood)
+            for k in (0, 1)
+        )
+        prediction = CountsPrediction(first=first, second=second, covariance=covariance[:, 0])
+        chances = [prediction.p_loss, prediction.p_tie, prediction.p_win]
+        probabilities.append(np.stack(chances, axis=1))
+        log_probs.append(prediction.log_prob(happened[part]))
+    found = np.concatenate(probabilities)[: len(happened)].astype(np.float64)
+    if not ties:
+        found = found[:, ::2] / found[:, ::2].sum(axis=1, keepdims=True)
+    return found, np.concatenate(log_probs)[: len(happened)].astype(np.float64)

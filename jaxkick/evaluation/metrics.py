@@ -132,7 +132,8 @@ def calibration_curve(
 ) -> Calibration:
     """Compare probabilities with frequencies, in bins of equally many probabilities.
 
-    All levels are pooled. Of two levels only the higher one is used.
+    All levels are pooled, so that the result does not depend on which side is named first: also
+    if that is always the winner.
 
     Args:
         probabilities: probability of each level.
@@ -152,19 +153,17 @@ def calibration_curve(
             "{argument} is {value}, but must be at least 1", argument="bins", value=bins
         )
     probabilities, labels = _read(probabilities, labels)
-    first = 1 if probabilities.shape[1] == 2 else 0
-    predicted = probabilities[:, first:]
-    happened = (np.arange(probabilities.shape[1]) == labels[:, None])[:, first:]
-    edges = np.unique(np.quantile(predicted, np.linspace(0, 1, bins + 1)[1:-1]))
-    bin_of = np.searchsorted(edges, predicted.ravel(), side="right")
+    happened = np.arange(probabilities.shape[1]) == labels[:, None]
+    edges = np.unique(np.quantile(probabilities, np.linspace(0, 1, bins + 1)[1:-1]))
+    bin_of = np.searchsorted(edges, probabilities.ravel(), side="right")
     # Number the bins again: some are empty if many probabilities are equal.
     bin_of = np.unique(bin_of, return_inverse=True)[1]
     clusters = np.unique(blocks, return_inverse=True)[1]
     shape = (clusters.max() + 1, bin_of.max() + 1)
-    cells = np.repeat(clusters, predicted.shape[1]) * shape[1] + bin_of
+    cells = np.repeat(clusters, probabilities.shape[1]) * shape[1] + bin_of
     tables = [
         np.bincount(cells, weights=column, minlength=shape[0] * shape[1]).reshape(shape)
-        for column in (np.ones(predicted.size), predicted.ravel(), happened.ravel().astype(float))
+        for column in (np.ones(bin_of.size), probabilities.ravel(), happened.ravel().astype(float))
     ]
     counts, predicted_mean, observed, error = _curve(*(table.sum(axis=0) for table in tables))
     weights = _resampling_weights(shape[0], resamples, seed)
@@ -241,6 +240,16 @@ def _read(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np
             argument="probabilities",
             row=int(np.argmax(invalid)),
             count=int(invalid.sum()),
+        )
+    improper = (probabilities < 0).any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1) > 0.02)
+    if improper.any():
+        row = int(np.argmax(improper))
+        raise DataError(
+            f"{{argument}} is {probabilities[row].tolist()}, but must be positive with a sum of 1",
+            "Pass one column for each level; divide percentages by 100.",
+            argument="probabilities",
+            row=row,
+            count=int(improper.sum()),
         )
     levels = probabilities.shape[1]
     outside = ~np.isin(labels, np.arange(levels))

@@ -1,5 +1,6 @@
 """`learn`: choose parameters by maximising the log marginal likelihood."""
 
+import contextlib
 import os
 import sys
 import time
@@ -15,8 +16,9 @@ from jaxtyping import ArrayLike, PyTree
 
 from jaxkick._typing import Array, Key, Scalar
 from jaxkick.data.dataset import Dataset
-from jaxkick.inference.checks import check_fit, read_mask
-from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation
+from jaxkick.errors import DataError
+from jaxkick.inference.checks import check_fit, check_method, read_mask
+from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
 from jaxkick.inference.status import InferenceError
 from jaxkick.io import Checkpoint
 from jaxkick.learning.objective import Evaluation, Objective, Template, named_values, perturb, split
@@ -41,7 +43,7 @@ class History(NamedTuple):
         inference_steps: the number of inference steps that the value took.
         parameters: the values of each parameter by its path in the model, such as
             `"kernel.terms[1].lengthscale"`.
-        converged: whether the run ended because there was nothing more to gain.
+        status: why the run ended, a `RunStatus`.
         runs: the best value of each run: from the given start first, then the restarts.
     """
 
@@ -50,14 +52,19 @@ class History(NamedTuple):
     seconds: np.ndarray
     inference_steps: np.ndarray
     parameters: dict[str, np.ndarray]
-    converged: bool
+    status: RunStatus
     runs: np.ndarray
 
+    @property
+    def converged(self) -> bool:
+        """True if the run ended because there was nothing more to gain."""
+        return self.status in (RunStatus.CONVERGED, RunStatus.FLAT, RunStatus.STALLED)
+
     def __repr__(self) -> str:
-        ended = "converged" if self.converged else "stopped"
         return (
             f"History({len(self.values) - 1} steps, log marginal likelihood "
-            f"{self.values[0]:.2f} to {self.values.max():.2f}, {self.seconds[-1]:.1f} s, {ended})"
+            f"{self.values[0]:.2f} to {self.values.max():.2f}, {self.seconds[-1]:.1f} s, "
+            f"{self.status.describe()})"
         )
 
 
@@ -69,7 +76,7 @@ def learn(
     optimizer: optax.GradientTransformation | None = None,
     max_steps: int = 100,
     tol: float = 0.01,
-    patience: int = 20,
+    patience: int | None = None,
     log_prior: Callable[[Any], Scalar] | None = None,
     build: Callable[[Any], Any] | None = None,
     restarts: int = 0,
@@ -96,8 +103,9 @@ def learn(
         optimizer: an optax optimizer; L-BFGS with a line search if `None`.
         max_steps: maximum number of optimizer steps.
         tol: stop when L-BFGS expects a gain below this many nats (as does the gradient for a
-            curvature of 1), or when `patience` steps have gained less.
-        patience: see `tol`.
+            curvature of 1), or when `patience` steps together have gained less.
+        patience: see `tol`. If `None`: 5 for L-BFGS, whose every step gains something, and 20
+            for other optimizers.
         log_prior: function of `model` that is added to the log marginal likelihood; the result
             is then the maximum a posteriori.
         build: function from `model` to a `Model`, such as one that calls a neural network.
@@ -118,16 +126,21 @@ def learn(
         The learnt `model`, and the history.
 
     Raises:
+        TypeError: if an argument has the wrong type.
         ValueError: if an argument is not valid, the model has no free parameter, or the
             checkpoint belongs to another run.
         InferenceError: if inference fails at the starting point.
     """
+    if not isinstance(data, Dataset):
+        raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
     if restarts and key is None:
         raise ValueError("`restarts` needs a `key`. Pass one, such as `jax.random.key(0)`.")
-    start = suggest_model(data) if model is None else model
+    _check_least(max_steps=(max_steps, 0), restarts=(restarts, 0), batch_size=(batch_size, 1))
+    start = suggest_model(data, mask=mask) if model is None else model
     free, template = split(start)
     dtype = data.coefficients.dtype
     method = ExpectationPropagation() if method is None else method
+    check_method(method, 1)
     objective = Objective(
         template=template,
         data=data.without_index(),
@@ -149,20 +162,42 @@ def learn(
     size = min(len(starts), _choose_batch_size(data) if batch_size is None else batch_size)
     rule = LBFGS() if optimizer is None else Optax(optimizer)
     report = _write_progress if progress is True else progress or None
-    limits = Limits(max_steps, tol, patience)
+    limits = Limits(max_steps, tol, rule.patience if patience is None else patience)
     try:
         best, history = _optimize(objective, rule, starts, limits, size, checkpoint, report)
     except InferenceError as error:
-        remedy = (
-            "They are those of `suggest_model(data)`. Pass a model with other values."
-            if model is None
-            else "See `infer(model, data)` for the reason, check `log_prior`, or start from other "
-            "values, such as those of `suggest_model(data)`."
-        )
-        raise InferenceError(f"{error} {remedy}") from None
+        raise InferenceError(f"{error} {_remedy(start, data, objective, model is None)}") from None
     if progress is True:
         sys.stderr.write("\n")
     return template.fill(best), history
+
+
+def _check_least(**limits: tuple[int | None, int]) -> None:
+    for name, (value, least) in limits.items():
+        if value is not None and value < least:
+            raise DataError(
+                f"{{argument}} is {{value}}, but must be at least {least}",
+                argument=name,
+                value=value,
+            )
+
+
+def _remedy(start: Any, data: Dataset, objective: Objective, suggested: bool) -> str:
+    """Advise what to try where inference fails at the start, except what was just done."""
+    other = ReverseKL if isinstance(objective.method, ExpectationPropagation) else None
+    options = [] if objective.log_prior is None else ["check `log_prior`"]
+    options.append(f"pass method={(other or ExpectationPropagation).__name__}()")
+    if not suggested and isinstance(start, Model):
+        with contextlib.suppress(DataError):
+            suggestion = suggest_model(data, type(start.likelihood), mask=_on_host(objective, data))
+            suggested = bool(eqx.tree_equal(start, suggestion))
+    where = "" if suggested else ", such as those of `suggest_model(data)`"
+    text = ", or ".join([*options, f"start from a model with other values{where}"])
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _on_host(objective: Objective, data: Dataset) -> np.ndarray | None:
+    return None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
 
 
 # Two programs, so that another optimizer does not compile the objective anew.
@@ -287,8 +322,7 @@ class _Record(NamedTuple):
         ]
         named = [named_values(template.fill(point)) for point in points]
         parameters = {name: np.stack([each[name] for each in named]) for name in named[0]}
-        converged = int(run.status) in (RunStatus.CONVERGED, RunStatus.STALLED)
-        return History(*self[:4], parameters, converged, values)
+        return History(*self[:4], parameters, RunStatus(int(run.status)), values)
 
 
 def _lane(run: Run, lane: int, batched: bool) -> Run:

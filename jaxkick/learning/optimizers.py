@@ -23,7 +23,7 @@ may be a reason.
 import abc
 import enum
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -49,12 +49,32 @@ _standard_promotion = functools.partial(jax.numpy_dtype_promotion, "standard")
 
 
 class RunStatus(enum.IntEnum):
-    """The reason why a run ended."""
+    """The reason why a run of `learn` ended.
+
+    `RUNNING`: at its maximum number of steps. `CONVERGED`: no gain is expected. `FLAT`: the
+    last steps gained next to nothing; some parameters are not determined by the data, such as a
+    lengthscale far beyond its span. `STALLED`: no step descends, within the accuracy of
+    inference. `FAILED`: inference fails nearby.
+    """
 
     RUNNING = 0
     CONVERGED = 1
     STALLED = 2
     FAILED = 3
+    FLAT = 4
+
+    def describe(self) -> str:
+        """Describe the end of the run."""
+        return _ENDS[self]
+
+
+_ENDS = {
+    RunStatus.RUNNING: "stopped at max_steps",
+    RunStatus.CONVERGED: "converged",
+    RunStatus.STALLED: "converged as far as inference is accurate",
+    RunStatus.FAILED: "stopped where inference fails",
+    RunStatus.FLAT: "converged along a flat direction",
+}
 
 
 class Limits(NamedTuple):
@@ -103,7 +123,13 @@ class Run(NamedTuple):
 
 
 class AbstractOptimizer(eqx.Module):
-    """A rule for the next point to evaluate."""
+    """A rule for the next point to evaluate.
+
+    Attributes:
+        patience: the default of `learn`.
+    """
+
+    patience: eqx.AbstractClassVar[int]
 
     @abc.abstractmethod
     def init(self, point: PyTree, unknown: Evaluation) -> Any:
@@ -144,7 +170,7 @@ class AbstractOptimizer(eqx.Module):
         waited = jnp.where(gained, 0, run.waited + one)
         ended = (following.status == RunStatus.RUNNING) & (waited >= limits.patience)
         following = following._replace(
-            status=jnp.where(ended, _status(RunStatus.CONVERGED), following.status),
+            status=jnp.where(ended, _status(RunStatus.FLAT), following.status),
             steps=run.steps + one,
             best_point=_select(better, following.point, run.best_point),
             best_loss=best_loss,
@@ -193,6 +219,8 @@ class LBFGS(AbstractOptimizer):
     Attributes:
         transformation: from gradients to negative directions.
     """
+
+    patience: ClassVar[int] = 5
 
     transformation: optax.GradientTransformation = eqx.field(static=True, default=_DIRECTIONS)
 
@@ -280,6 +308,8 @@ class LBFGS(AbstractOptimizer):
 
 class Optax(AbstractOptimizer):
     """Any optimizer of optax; a step at which inference fails is halved."""
+
+    patience: ClassVar[int] = 20
 
     transformation: optax.GradientTransformationExtraArgs = eqx.field(
         static=True, converter=optax.with_extra_args_support

@@ -1,10 +1,12 @@
 """A model to start learning from when the user has none."""
 
 import numpy as np
+from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import OUTCOMES
+from jaxkick.data.schema import LEVEL, OUTCOMES
 from jaxkick.errors import DataError
+from jaxkick.inference.checks import read_mask
 from jaxkick.kernels import AbstractKernel, Constant, Matern12
 from jaxkick.likelihoods import AbstractLikelihood, Gaussian, OrdinalProbit, Poisson, Probit
 from jaxkick.model import Model
@@ -18,6 +20,8 @@ def suggest_model(
     data: Dataset,
     likelihood: AbstractLikelihood | type[AbstractLikelihood] | None = None,
     kernel: type[AbstractKernel] = Matern12,
+    *,
+    mask: ArrayLike | None = None,
 ) -> Model:
     """Suggest a simple model with starting values of the right size, for `learn` to improve.
 
@@ -32,23 +36,37 @@ def suggest_model(
             `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table read with
             `counts=`, else `Gaussian`.
         kernel: the class of the kernel that changes with time.
+        mask: boolean array of shape (N,); observations where it is False are ignored.
 
     Returns:
         The model.
 
     Raises:
+        TypeError: if `likelihood` or `kernel` is something else.
         DataError: if there is no likelihood, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
-            may be codes of losses, ties and wins.
+            may be codes of losses, ties and wins; or if `mask` has another shape.
     """
-    outcome = data.observations.outcome
+    kinds = {"likelihood": (likelihood, AbstractLikelihood), "kernel": (kernel, AbstractKernel)}
+    for name, (given, base) in kinds.items():
+        is_class = isinstance(given, type) and issubclass(given, base)
+        if not (is_class or (name == "likelihood" and (given is None or isinstance(given, base)))):
+            raise TypeError(f"`{name}` must be a class of {name}s, not {given!r}.")
+    used = np.ones(len(data), bool)
+    if mask is not None:
+        used = np.asarray(read_mask(mask, data))[: len(data)]
+    outcome = data.observations.outcome[used]
+    if not len(outcome):
+        raise DataError("{argument} leaves no observation", argument="mask")
+    counted = data.schema is not None and data.schema.counts is not None
     if likelihood is None:
-        counted = data.schema is not None and data.schema.counts is not None
         likelihood = Poisson if counted else _likelihood_for(data, outcome)
     if isinstance(likelihood, type):
         likelihood = likelihood.from_outcomes(outcome)
     share = likelihood.score_variance(outcome) / len(data.chains)
+    # All scores of counts lie around that of the mean count, which only the level can explain.
+    offsets = {data.index.group_of(LEVEL): likelihood.score_offset(outcome)} if counted else {}
     kernels = {
-        group: _kernel_for(data, number, share, kernel)
+        group: _kernel_for(data, used, number, share, offsets.get(group, 0.0), kernel)
         for number, group in enumerate(data.index.groups)
     }
     alone = len(kernels) == 1
@@ -74,21 +92,28 @@ def _likelihood_for(data: Dataset, outcome: np.ndarray) -> type[AbstractLikeliho
 
 
 def _kernel_for(
-    data: Dataset, number: int, variance: float, kernel: type[AbstractKernel]
+    data: Dataset,
+    used: np.ndarray,
+    number: int,
+    variance: float,
+    offset: float,
+    kernel: type[AbstractKernel],
 ) -> AbstractKernel:
-    """A kernel for one group whose part of the combined score has this variance."""
-    index, source = data.index, np.asarray(data.chains[number].source).ravel()
-    x = np.append(np.asarray(data.coefficients, float).ravel(), 0.0)[source]
-    squares = float(np.sum(x * x)) / len(index.times)
+    """A kernel for one group whose part of the combined score has this variance and offset."""
+    index, coefficients = data.index, data.observations.coefficients
+    mine = np.append(index.feature_group, -1)[index.features] == number
+    mine &= used[:, None]
+    squares = float(np.sum(np.where(mine, coefficients, 0.0) ** 2)) / used.sum()
     # A group that is rarely observed does not get a huge variance.
     variance = variance / max(squares, 0.1)
-    members = np.flatnonzero((index.feature_group == number) & (index.counts > 0))
-    begins, counts = index.begins[members], index.counts[members]
-    if not members.size:
-        return Constant(variance)
-    times = index.times[index.entry_observations]
-    spans = times[begins + counts - 1] - times[begins]
-    span = float(np.average(spans, weights=counts))
+    features = index.features[mine]
+    if not features.size:
+        return Constant(variance + offset**2)
+    times = np.broadcast_to(index.times[:, None], mine.shape)[mine]
+    first, last = np.full((2, len(index.names)), [[np.inf], [-np.inf]])
+    np.minimum.at(first, features, times)
+    np.maximum.at(last, features, times)
+    span = float(np.mean((last - first)[features]))
     if span <= 0:
-        return Constant(variance)
-    return Constant(0.5 * variance) + kernel.from_scale(0.5 * variance, span)
+        return Constant(variance + offset**2)
+    return Constant(0.5 * variance + offset**2) + kernel.from_scale(0.5 * variance, span)

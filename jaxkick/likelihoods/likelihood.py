@@ -90,11 +90,11 @@ class AbstractLikelihood(eqx.Module):
     def has_results(self) -> bool:
         """Whether the sign of an outcome is the result: +1 win, 0 tie, -1 loss of the first side.
 
-        By default this holds for integer outcomes of either sign. Override it for continuous
-        outcomes.
+        By default this holds for levels and integer outcomes of either sign. Override it for
+        continuous outcomes.
         """
         if self.levels:
-            return set(self.levels) <= {-1.0, 0.0, 1.0}
+            return self.levels[0] < 0 < self.levels[-1]
         return self.is_discrete and not self._refuses(-1.0)
 
     @property
@@ -142,6 +142,10 @@ class AbstractLikelihood(eqx.Module):
     def score_variance(self, outcome: np.ndarray) -> float:
         """Return the prior variance of the combined score f from which learning starts."""
         return 1.0
+
+    def score_offset(self, outcome: np.ndarray) -> float:
+        """Return the score of the mean outcome; 0 if the sides of a match are exchangeable."""
+        return 0.0
 
     # Inference
 
@@ -249,13 +253,8 @@ class AbstractLikelihood(eqx.Module):
             )
         mean, variance = align(mean, variance)
         if self.levels:
-            chances = self.probabilities(mean, variance)
-            zero = jnp.zeros_like(mean)
-            parts = [
-                chances[..., self.levels.index(level)] if level in self.levels else zero
-                for level in (-1.0, 0.0, 1.0)
-            ]
-            return jnp.stack(parts, axis=-1)
+            belongs = np.sign(self.levels)[:, None] == np.array([-1.0, 0.0, 1.0])
+            return self.probabilities(mean, variance) @ jnp.asarray(belongs, mean.dtype)
         loss, win = self._loss_and_win(mean, variance, self.is_discrete or bool(ties))
         if self.has_ties if ties is None else ties:
             return jnp.stack([loss, 1.0 - loss - win, win], axis=-1)

@@ -35,6 +35,8 @@ LOG_2PI = 1.8378770664093453
 # exp(−weight · rate) falls off around weight · rate = _FALL_RATE, over this range of scores.
 _FALL_RATE = 6.0
 _FALL_SCALE = 0.8
+# Starting values assume no smaller rate of counts.
+_LEAST_RATE = 0.1
 
 
 class Gaussian(AbstractLikelihood):
@@ -129,6 +131,14 @@ class Poisson(AbstractLikelihood):
 
     def difference(self, base_rate: float) -> "Skellam":
         return Skellam(base_rate)
+
+    def score_variance(self, outcome: np.ndarray) -> float:
+        # What the variance of counts exceeds that of one rate by, relative to its square.
+        rate = max(float(np.mean(outcome)), _LEAST_RATE)
+        return float(np.clip((np.var(outcome) - rate) / rate**2, 0.05, 1.0))
+
+    def score_offset(self, outcome: np.ndarray) -> float:
+        return math.log(max(float(np.mean(outcome)), _LEAST_RATE))
 
     def describe(self) -> str:
         return "a count; a score higher by 0.1 raises its rate by 10.5 % (Poisson)"

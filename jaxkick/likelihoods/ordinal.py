@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._math import Anchor, Derivatives, Local, log_interval, logistic, normal_tail
-from jaxkick._typing import Array, Bool, Key, Values
+from jaxkick._typing import Array, Bool, Float, Key, Values
 from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
 from jaxkick.parameters import AbstractParameter, Converter, Fixed, named, ordered, positive
@@ -23,6 +23,8 @@ _NO_MARGIN = 1e-3
 # The range of scores over which the slope of a log-likelihood changes, for a weight of one.
 _NORMAL_BEND = 2.0
 _LOGISTIC_BEND = 3.0
+# `from_outcomes` puts differences that are rarer than this into the outer levels.
+_RARE = 0.02
 
 
 class _AbstractBinary(AbstractLikelihood):
@@ -131,22 +133,39 @@ class _AbstractOrdinal(AbstractLikelihood):
                 f"{type(self).__name__} needs either `margin` (loss, tie, win) or `cuts` "
                 "(thresholds between levels). Pass exactly one of them."
             )
+        if self.margin is not None and (self.margin.value.ndim > 1 or not self.margin.value.size):
+            raise ValueError("`margin` must be a number or a one-dimensional array of them.")
 
     @property
     def levels(self) -> tuple[float, ...]:
         if self.cuts is None:
-            return (-1.0, 0.0, 1.0)
-        return tuple(float(level) for level in range(self.cuts.value.shape[-1] + 1))
+            return tuple(map(float, range(-self._largest, self._largest + 1)))
+        return tuple(map(float, range(self.cuts.value.shape[-1] + 1)))
 
     @property
     def domain(self) -> str:
-        if self.cuts is None:
-            return "+1 (first wins), 0 (tie) or -1 (second wins)"
-        return f"a whole number from 0 to {len(self.levels) - 1}"
+        if self.cuts is not None:
+            return (
+                f"a whole number from 0 to {len(self.levels) - 1}; differences of either sign need "
+                "`margin` in place of `cuts`"
+            )
+        if self._has_differences:
+            return "a whole number, positive if the first side wins"
+        return "+1 (first wins), 0 (tie) or -1 (second wins)"
+
+    def check(self, outcome: np.ndarray) -> np.ndarray:
+        if not self._has_differences:
+            return super().check(outcome)
+        return ~np.isfinite(outcome) | (outcome != np.round(outcome))
 
     @property
-    def has_results(self) -> bool:
-        return self.cuts is None
+    def _has_differences(self) -> bool:
+        return self.margin is not None and self.margin.value.ndim == 1
+
+    @property
+    def _largest(self) -> int:
+        """The highest level, of a margin."""
+        return self.margin.value.size
 
     @property
     def has_free_level(self) -> bool:
@@ -159,10 +178,11 @@ class _AbstractOrdinal(AbstractLikelihood):
         return f"{len(self.levels)} ordered outcomes with cuts at {cuts} ({type(self).__name__})"
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
-        if self.cuts is not None or float(self.margin.value) >= _NO_MARGIN:
+        margin = _NO_MARGIN if self.margin is None else float(jnp.ravel(self.margin.value)[0])
+        if margin >= _NO_MARGIN:
             return ()
         text = (
-            f"The margin is {float(self.margin.value):.2g}, so ties are practically impossible. "
+            f"The margin is {margin:.2g}, so ties are practically impossible. "
             "If the data has no ties, use a likelihood without them."
         )
         return (("margin", text),)
@@ -172,6 +192,12 @@ class _AbstractOrdinal(AbstractLikelihood):
         levels, counts = np.unique(outcome, return_counts=True)
         if set(levels.tolist()) <= {-1.0, 0.0, 1.0}:
             return cls(margin=0.5)
+        if levels[0] < 0:
+            largest = max(2, int(np.quantile(np.abs(outcome), 1.0 - _RARE)))
+            size = np.minimum(np.abs(outcome).astype(int), largest)
+            counts = np.bincount(size, minlength=largest + 1) + 0.5
+            below = 0.5 + 0.5 * np.cumsum(counts)[:-1] / np.sum(counts)
+            return cls(margin=np.diff(np.log(below / (1.0 - below)), prepend=0.0))
         # Thresholds that reproduce the frequencies for a score of zero.
         counts = np.bincount(levels.astype(int), counts, int(levels.max()) + 1)
         below = np.cumsum(counts + 0.5)[:-1] / np.sum(counts + 0.5)
@@ -188,10 +214,11 @@ class _AbstractOrdinal(AbstractLikelihood):
         return Anchor(0.5 * (lower + upper), scale, 0.5 * (upper - lower))
 
     def _bounds(self, outcome: Values) -> _Bounds:
-        if self.cuts is None:
+        if self.margin is not None and not self._has_differences:
             return self._bounds_by_margin(outcome)
-        cuts = self.cuts.value.astype(outcome.dtype)
-        level = jnp.round(outcome).astype(jnp.int32)
+        cuts, level = self._thresholds(outcome.dtype), jnp.round(outcome).astype(jnp.int32)
+        if self.margin is not None:
+            level = jnp.clip(level, -self._largest, self._largest) + self._largest
         has_lower, has_upper = level > 0, level < cuts.shape[-1]
         lower = cuts[jnp.where(has_lower, level - 1, 0)]
         upper = cuts[jnp.where(has_upper, level, cuts.shape[-1] - 1)]
@@ -208,13 +235,17 @@ class _AbstractOrdinal(AbstractLikelihood):
         upper = jnp.where(tie, margin, jnp.where(has_upper, -margin, margin + 1))
         return _Bounds(lower, upper, jnp.where(tie, 2 * margin, 1.0), has_lower, has_upper)
 
+    def _thresholds(self, dtype: jnp.dtype) -> Float[Array, " cuts"]:
+        """The thresholds between all levels."""
+        if self.cuts is not None:
+            return self.cuts.value.astype(dtype)
+        above = jnp.cumsum(jnp.atleast_1d(self.margin.value.astype(dtype)))
+        return jnp.concatenate([-above[::-1], above])
+
     def _level_of(self, latent: Values) -> Values:
         """Return the outcome for a value of score plus noise."""
-        if self.cuts is None:
-            margin = self.margin.value.astype(latent.dtype)
-            return jnp.sign(latent) * (jnp.abs(latent) >= margin).astype(latent.dtype)
-        cuts = self.cuts.value.astype(latent.dtype)
-        return jnp.searchsorted(cuts, latent, side="right").astype(latent.dtype)
+        levels = jnp.asarray(self.levels, latent.dtype)
+        return levels[jnp.searchsorted(self._thresholds(latent.dtype), latent, side="right")]
 
 
 class OrdinalProbit(_AbstractOrdinal):
@@ -226,7 +257,10 @@ class OrdinalProbit(_AbstractOrdinal):
     for weights of one.
 
     Attributes:
-        margin: half the width of the range of score plus noise that is a tie; positive.
+        margin: half the width of the range of score plus noise that is a tie; positive. Or k
+            numbers for differences −k, …, k, whose signs are the results: half the width of the
+            range of ties, then the widths of the ranges of differences of 1, 2, …; differences
+            beyond ±k count as ±k.
         cuts: the thresholds between levels; strictly increasing, of shape (levels − 1,).
     """
 
@@ -257,7 +291,10 @@ class OrdinalLogit(_AbstractOrdinal):
     of cuts: P(outcome ≥ k) = σ(f − cut_k). Pass one of the two.
 
     Attributes:
-        margin: half the width of the range of score plus noise that is a tie; positive.
+        margin: half the width of the range of score plus noise that is a tie; positive. Or k
+            numbers for differences −k, …, k, whose signs are the results: half the width of the
+            range of ties, then the widths of the ranges of differences of 1, 2, …; differences
+            beyond ±k count as ±k.
         cuts: the thresholds between levels; strictly increasing, of shape (levels − 1,).
     """
 

@@ -11,7 +11,6 @@ from jaxkick._xla import is_known
 from jaxkick.data.columns import look_like_dates
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.reading import Observations
 from jaxkick.data.schema import Feature
 from jaxkick.errors import did_you_mean, warn_caller
 from jaxkick.inference.problem import ScoreMoments
@@ -355,12 +354,3 @@ def warn_of_new_names(known: Sequence[Hashable], given: Sequence[Hashable]) -> N
             "prior: if competitors were renamed, use their old names."
         )
     )
-
-
-def _keys(observations: Observations, chosen: np.ndarray) -> Iterator[Hashable]:
-    """What identifies each of the chosen observations."""
-    names = observations.names
-    times, features, coefficients, outcome = (part[chosen].tolist() for part in observations[:4])
-    for time, numbers, parts, result in zip(times, features, coefficients, outcome, strict=True):
-        there = zip(numbers, parts, strict=True)
-        yield time, frozenset((names[k], x) for k, x in there if k >= 0), result

@@ -222,6 +222,12 @@ class CountsPrediction(AbstractPrediction):
         sums = [jnp.trace(grid, -shift, axis1=-2, axis2=-1) for shift in range(-top, top + 1)]
         return Distribution(np.arange(-top, top + 1.0), jnp.stack(sums, axis=-1))
 
+    def log_prob(self, counts: ArrayLike) -> Float[Array, "..."]:
+        """Return the log probability of two counts of each match, [..., 2]."""
+        counts = jnp.asarray(counts, self.first.mean.dtype)
+        joint = _join(self.first, self.second, *self._shared(), counts[..., None, :])
+        return jnp.log(joint[..., 0, 1])
+
     def _results(self) -> Float[Array, "... 3"]:
         grid = self.grid()
         tie = jnp.trace(grid, axis1=-2, axis2=-1)
@@ -261,7 +267,7 @@ def _join(
     second: Prediction,
     along: Float[Array, "..."],
     across: Float[Array, "..."],
-    counts: Float[Array, " G"],
+    counts: Float[Array, "... G"],
 ) -> Float[Array, "... G G"]:
     """Integrate the product of both counts' probabilities over the variable that they share."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)

@@ -121,6 +121,11 @@ def test_each_group_has_its_own_rate():
         run(ev.Elo({"skill": 0.4}, likelihood), data)
 
 
+def test_a_rate_in_elo_points():
+    with pytest.raises(ValueError, match=r"`rate` is 32.* In units of scores it is 0.184"):
+        ev.Elo(32)
+
+
 def test_tuning_finds_the_best_parameters_for_past_matches():
     start = float(TIMES[45])
     blocks = np.floor(4 * TIMES)
@@ -130,11 +135,12 @@ def test_tuning_finds_the_best_parameters_for_past_matches():
         chances = elo_by_hand(rate, margin, blocks)[past]
         return float(np.mean(ev.log_loss(chances, OUTCOME[past].astype(int) + 1)))
 
-    tuned = ev.Elo(0.5, jk.likelihoods.OrdinalLogit(margin=1.0)).tune(
+    tuned, converged = ev.Elo(0.5, jk.likelihoods.OrdinalLogit(margin=1.0)).tune(
         DATA,
         ev.backtest.make_blocks(DATA, start, lambda times: np.floor(4 * times)),
         int(np.flatnonzero(np.unique(blocks) == np.floor(4 * start))[0]),
     )
+    assert converged
     reached = past_loss(float(tuned.rate.value), float(tuned.likelihood.margin.value))
     grid = [past_loss(r, m) for r in np.geomspace(1e-3, 2, 12) for m in np.linspace(0.1, 1, 10)]
     assert reached <= min(grid) + 1e-6
@@ -158,7 +164,7 @@ def test_tuning_converges_in_float32(monkeypatch):
     def tuned(dtype):
         data = jk.Dataset.from_pairs(np.arange(number), first, second, outcome, dtype=dtype)
         blocks = ev.backtest.make_blocks(data, number - 1.0, each_alone)
-        return float(ev.Elo(0.5).tune(data, blocks, number - 1).rate.value)
+        return float(ev.Elo(0.5).tune(data, blocks, number - 1)[0].rate.value)
 
     exact = tuned("float64")
     evaluations.clear()

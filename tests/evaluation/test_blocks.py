@@ -10,7 +10,7 @@ from jaxkick import evaluation as ev
 from jaxkick.evaluation.backtest import make_blocks
 
 RNG = np.random.default_rng(1)
-DATES = np.datetime64("2021-03-01T00:30") + np.sort(RNG.integers(0, 60 * 24, 80)).astype(
+DATES = np.datetime64("2020-12-01T00:30") + np.sort(RNG.integers(0, 60 * 24, 80)).astype(
     "timedelta64[h]"
 )
 SHUFFLE = RNG.permutation(80)
@@ -26,15 +26,26 @@ DATA = make_data(DATES[SHUFFLE])
 
 def test_days_and_weeks_of_the_calendar():
     days = [stamp.astype(object).date() for stamp in DATES[SHUFFLE].astype("datetime64[s]")]
-    weeks = [day.isocalendar()[:2] for day in days]
-    for every, labels in {"day": days, "week": weeks}.items():
+    labels_by_period = {
+        "day": days,
+        "week": [day.isocalendar()[:2] for day in days],
+        "month": [(day.year, day.month) for day in days],
+        "year": [day.year for day in days],
+    }
+    for every, labels in labels_by_period.items():
         order = {label: place for place, label in enumerate(sorted(set(labels)))}
         blocks = make_blocks(DATA, DATES[0], every)
         np.testing.assert_array_equal(blocks.number, [order[label] for label in labels])
 
 
+def test_years_of_numbers_with_a_unit():
+    times = np.array([1999.5, 2001.0, 2000.999, 1999.0])
+    data = jk.Dataset.from_pairs(times, ["a"] * 4, ["b"] * 4, 1.0, unit="year")
+    np.testing.assert_array_equal(make_blocks(data, 1999.0, "year").number, [0, 2, 1, 0])
+
+
 def test_tested_blocks_and_rows():
-    start, stop = datetime.datetime(2021, 3, 20, 12), "2021-04-10"
+    start, stop = datetime.datetime(2020, 12, 20, 12), "2021-01-10"
     blocks = make_blocks(DATA, start, "day", stop)
     times = DATES[SHUFFLE][blocks.rows]
     assert (np.diff(times) >= np.timedelta64(0)).all()
@@ -59,7 +70,7 @@ def test_split_time():
 @pytest.mark.parametrize(
     ("every", "times", "message"),
     [
-        ("month", DATES, "`every` is 'month', but must be 'day', 'week' or a function"),
+        ("hour", DATES, "`every` is 'hour', but must be 'day', 'week', 'month', 'year' or a"),
         ("day", np.arange(5.0), "numbers without a unit"),
         (lambda t: t.astype("datetime64[h]").astype(int) % 2, DATES, "overlap in time"),
         (lambda t: np.arange(len(t)), np.repeat(DATES[:3], 2), "overlap in time"),

@@ -1,5 +1,6 @@
 """Metrics against plain loops, intervals against standard errors."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -32,8 +33,8 @@ def test_squared_errors_of_two_levels():
 
 
 def test_accuracy_of_equally_probable_levels():
-    probabilities = np.array([[0.5, 0.5], [1 / 3, 1 / 3]])
-    np.testing.assert_allclose(ev.accuracy(probabilities, np.array([0, 1])), [0.5, 0.5])
+    probabilities = np.array([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]])
+    np.testing.assert_allclose(ev.accuracy(probabilities, np.array([0, 1])), [0.5, 1 / 3])
 
 
 def test_log_loss_is_finite():
@@ -72,13 +73,19 @@ def test_intervals_agree_with_standard_errors_over_blocks():
     assert alone.upper - alone.lower < 0.6 * (found.upper - found.lower)
 
 
+@pytest.mark.parametrize("row", [[40.0, 60.0], [0.6, 0.6], [1.2, -0.2]])
+def test_numbers_that_are_not_probabilities(row):
+    with pytest.raises(ValueError, match=r"Row 1: `probabilities` is .* with a sum of 1"):
+        ev.log_loss(np.array([[0.4, 0.6], row]), np.array([0, 1]))
+
+
 def test_calibration_of_two_bins():
     win = np.array([0.1, 0.1, 0.2, 0.8, 0.9, 0.9])
     probabilities, labels = np.stack([1 - win, win], 1), np.array([0, 0, 1, 1, 1, 0])
     found = ev.calibration_curve(probabilities, labels, np.arange(6), bins=2, resamples=50)
     np.testing.assert_allclose(found.predicted, [0.4 / 3, 2.6 / 3])
     np.testing.assert_allclose(found.observed, [1 / 3, 2 / 3])
-    np.testing.assert_array_equal(found.counts, [3, 3])
+    np.testing.assert_array_equal(found.counts, [6, 6])
     assert found.error.value == pytest.approx(0.2)
 
 
@@ -96,6 +103,18 @@ def test_calibration_of_calibrated_probabilities():
         np.stack([1 - too_sure, too_sure], 1), labels, np.arange(20_000), resamples=50
     )
     assert other.error.value > 0.1
+
+
+def test_calibration_does_not_depend_on_who_is_named_first():
+    win = RNG.beta(2, 2, 20_000)
+    labels = (RNG.random(20_000) < win).astype(int)
+    both, blocks = np.stack([1 - win, win], 1), np.arange(20_000)
+    winner_first = np.where(labels[:, None] == 1, both, both[:, ::-1])
+    one = ev.calibration_curve(both, labels, blocks, resamples=2)
+    other = ev.calibration_curve(winner_first, np.ones_like(labels), blocks, resamples=2)
+    assert other.error.value < 0.02
+    np.testing.assert_allclose(one.observed, other.observed)
+    np.testing.assert_allclose(one.predicted, other.predicted)
 
 
 def test_equal_probabilities_make_one_bin():
@@ -159,5 +178,24 @@ def test_options_of_intervals(options, message):
 def test_comparison_needs_the_same_matches():
     rows = np.arange(4)
     win, labels = np.full(4, 0.6), np.ones(4, int)
+    one = forecasts(win, labels, rows)
     with pytest.raises(ValueError, match="different matches"):
-        ev.compare(forecasts(win, labels, rows), forecasts(win, labels, rows + 1))
+        ev.compare(one, forecasts(win, labels, rows + 1))
+    with pytest.raises(ValueError, match="Row 0: The forecasts are of different outcomes"):
+        ev.compare(one, forecasts(win, 1 - labels, rows))
+    stars = dataclasses.replace(one, levels=(0.0, 1.0))
+    with pytest.raises(ValueError, match="different levels"):
+        ev.compare(one, stars)
+
+
+def test_results_with_and_without_ties_are_comparable():
+    rows, labels = np.arange(4), np.array([0, 1, 1, 0])
+    two = forecasts(np.full(4, 0.6), labels, rows)
+    three = dataclasses.replace(
+        two,
+        levels=(-1.0, 0.0, 1.0),
+        probabilities=np.tile([0.3, 0.2, 0.5], (4, 1)),
+        labels=2 * labels,
+    )
+    expected = np.mean(np.log(np.where(labels, 0.5, 0.3)) - np.log(np.where(labels, 0.6, 0.4)))
+    assert ev.compare(two, three).difference.value == pytest.approx(expected)

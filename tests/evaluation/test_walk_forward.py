@@ -1,5 +1,6 @@
 """Results of `walk_forward`, for each kind of outcome, with one compilation."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ import scipy.stats
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.evaluation.forecasts import outcome_labels, outcome_probabilities
+from jaxkick.data.schema import Feature
+from jaxkick.evaluation.forecasts import outcome_labels, outcome_levels, outcome_probabilities
 
 RNG = np.random.default_rng(2)
 N = 30
@@ -18,6 +20,18 @@ SIGNS = RNG.choice([-1.0, 1.0], N)
 START = "2022-05-16"
 DATA = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, SIGNS)
 KERNEL = jk.kernels.Constant(0.5)
+TABLE = {
+    "date": TIMES,
+    "one": FIRST,
+    "two": SECOND,
+    "goals1": RNG.poisson(1.8, N),
+    "goals2": RNG.poisson(1.2, N),
+}
+GOALS = ("goals1", "goals2")
+
+
+def read_goals(**how):
+    return jk.Dataset.from_frame(TABLE, time="date", first="one", second="two", home=True, **how)
 
 
 def test_one_compilation_serves_all_blocks():
@@ -85,9 +99,10 @@ def test_signs_of_differences():
         np.testing.assert_allclose(two.sum(1), 1.0)
         np.testing.assert_array_equal(two[:, 1] > 0.5, found[:, 2] > found[:, 0])
     three = np.array([-3.0, 0.0, 2.0])
-    np.testing.assert_array_equal(outcome_labels(skellam, three, True, np.arange(3)), [0, 1, 2])
+    found = outcome_labels(outcome_levels(skellam, True), three, np.arange(3))
+    np.testing.assert_array_equal(found, [0, 1, 2])
     with pytest.raises(ValueError, match="Row 8: `outcome` is a tie"):
-        outcome_labels(gaussian, three, False, np.array([7, 8, 9]))
+        outcome_labels(outcome_levels(gaussian, False), three, np.array([7, 8, 9]))
 
 
 def test_ties_default_to_those_of_the_past():
@@ -154,10 +169,10 @@ def test_features_shared_by_all_matches_converge():
 
 
 def test_the_error_of_a_failed_fit_names_its_block():
-    model = jk.Model(KERNEL, jk.likelihoods.Probit())
+    model = jk.Model(jk.kernels.Constant(1e300), jk.likelihoods.Gaussian(1e-300))
     first = TIMES[np.datetime64(START) <= TIMES][0]
     with pytest.raises(jk.InferenceError) as caught:
-        ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
+        ev.walk_forward(model, DATA, START)
     assert f"before the block that starts at {first}" in caught.value.__notes__[0]
 
 
@@ -170,3 +185,129 @@ def test_progress_writes_few_lines_to_a_file(capsys):
     shown = capsys.readouterr().err
     assert shown.endswith("90 of 90 blocks \n")
     assert shown.count("\r") <= 31
+
+
+def test_a_fit_that_does_not_converge_is_counted():
+    model = jk.Model(KERNEL, jk.likelihoods.Probit())
+    with pytest.warns(UserWarning, match=r"of \d+ fits did not converge"):
+        forecasts = ev.walk_forward(ev.Refit(model, tol=-1.0), DATA, START)
+    blocks = len(np.unique(forecasts.blocks))
+    assert forecasts.unconverged_fits == blocks
+    assert repr(forecasts).endswith(f"{blocks} fits did not converge")
+    assert f"unconverged fits           {blocks}" in str(forecasts.summary(resamples=2))
+    exact = ev.walk_forward(ev.Refit(model, tol=1e-9), DATA, START)
+    np.testing.assert_allclose(forecasts.mean, exact.mean, atol=1e-6)
+    assert "converge" not in repr(exact) + str(exact.summary(resamples=2))
+
+
+def test_default_tolerance_bounds_the_error_of_probabilities():
+    # Two leagues with few matches between them: their levels are found slowly.
+    rng = np.random.default_rng(3)
+    league, cup = np.arange(220) % 2, np.arange(220) % 11 == 10
+    first = rng.integers(0, 6, 220)
+    second = np.where(cup, rng.integers(0, 6, 220), (first + rng.integers(1, 6, 220)) % 6)
+    first, second = first + 6 * league, second + 6 * (league ^ cup)
+    skill = rng.normal(size=12) + np.repeat([0.0, 1.5], 6)
+    outcome = np.where(skill[first] - skill[second] + rng.normal(size=220) > 0, 1.0, -1.0)
+    data = jk.Dataset.from_pairs(np.arange(220.0), first, second, outcome)
+    model = jk.Model(jk.kernels.Constant(4.0), jk.likelihoods.Probit())
+    options = {"start": 100.0, "every": lambda times: times // 20}
+    found = ev.walk_forward(model, data, **options).probabilities
+    exact = ev.walk_forward(ev.Refit(model, tol=1e-9), data, **options).probabilities
+    assert np.abs(found - exact).max() < 0.005
+
+
+def test_levels_of_differences_are_results():
+    data = read_goals(difference=GOALS)
+    likelihood = jk.likelihoods.OrdinalProbit(margin=[0.4, 0.6, 0.7])
+    kernel = {"skill": KERNEL, "home": jk.kernels.Constant(0.1)}
+    forecasts = ev.walk_forward(jk.Model(kernel, likelihood), data, START)
+    assert forecasts.levels == (-1.0, 0.0, 1.0)
+    scale = np.sqrt(1 + forecasts.variance)
+    win = scipy.stats.norm.sf((0.4 - forecasts.mean) / scale)
+    loss = scipy.stats.norm.cdf((-0.4 - forecasts.mean) / scale)
+    np.testing.assert_allclose(forecasts.probabilities[:, 2], win, atol=1e-9)
+    np.testing.assert_allclose(forecasts.probabilities[:, 0], loss, atol=1e-9)
+    np.testing.assert_array_equal(forecasts.labels, 1 + np.sign(forecasts.outcome))
+    summary = forecasts.summary(resamples=2)
+    losses = -np.log(np.take_along_axis(forecasts.probabilities, forecasts.labels[:, None], 1))
+    assert summary.log_loss.value == pytest.approx(losses.mean())
+    assert summary.ranked_probability_score.value > 0
+    # Elo sees the results of the differences, and is comparable.
+    elo = ev.Elo({"skill": 0.2, "home": 0.1}, jk.likelihoods.OrdinalLogit(margin=0.5))
+    rival = ev.walk_forward(elo, data, START)
+    same = ev.walk_forward(elo, read_goals(result=GOALS), START)
+    np.testing.assert_array_equal(rival.probabilities, same.probabilities)
+    assert ev.compare(forecasts, rival).difference.value == pytest.approx(
+        (forecasts.log_losses - rival.log_losses).mean()
+    )
+
+
+def test_counts_are_predicted_by_match():
+    data = read_goals(counts=GOALS)
+    kernel = {"home": jk.kernels.Constant(0.1), "level": jk.kernels.Constant(0.5)}
+    kernel |= {"attack": jk.kernels.Constant(0.1), "defence": jk.kernels.Constant(0.1)}
+    model = jk.Model(kernel, jk.likelihoods.Poisson())
+    forecasts = ev.walk_forward(model, data, START)
+    rows = forecasts.rows
+    assert forecasts.levels == (-1.0, 0.0, 1.0)
+    np.testing.assert_array_equal(rows, np.flatnonzero(np.datetime64(START) <= TIMES))
+    goals = np.stack([TABLE[name][rows] for name in GOALS], 1)
+    np.testing.assert_array_equal(forecasts.outcome, goals)
+    np.testing.assert_array_equal(forecasts.table["outcome_second"], goals[:, 1])
+    # The last block by Monte Carlo, from the posterior of independent features.
+    place, now = len(rows) - 1, TIMES[rows[-1]]
+    mask = np.repeat(now > TIMES, 2)
+    posterior = jk.infer(model, data, mask=mask, tol=1e-4)
+    draws = {}
+    one, two = FIRST[rows[-1]], SECOND[rows[-1]]
+    sides = [Feature(int(name), role) for name in (one, two) for role in ("attack", "defence")]
+    for name in (*sides, "home", "level"):
+        mean, variance = posterior.linear_combination(name, now)
+        draws[name] = float(mean) + np.sqrt(float(variance)) * RNG.normal(size=400_000)
+    attack1, defence1, attack2, defence2 = (draws[name] for name in sides)
+    rate1 = np.exp(attack1 - defence2 + draws["home"] + draws["level"])
+    rate2 = np.exp(attack2 - defence1 - draws["home"] + draws["level"])
+    signs = np.sign(RNG.poisson(rate1) - RNG.poisson(rate2))
+    truth = [np.mean(signs == sign) for sign in (-1, 0, 1)]
+    np.testing.assert_allclose(forecasts.probabilities[place], truth, atol=0.004)
+    both = scipy.stats.poisson.pmf(goals[place, 0], rate1)
+    both = both * scipy.stats.poisson.pmf(goals[place, 1], rate2)
+    np.testing.assert_allclose(forecasts.log_prob[place], np.log(both.mean()), atol=0.01)
+    # Comparable with a model of the results.
+    results = ev.walk_forward(ev.Random(ties=True), read_goals(result=GOALS), START)
+    assert ev.compare(forecasts, results).difference.value == pytest.approx(
+        forecasts.log_losses.mean() - np.log(3)
+    )
+    with pytest.raises(ValueError, match=r"read with `counts=`, but Logit .* `result=`"):
+        ev.walk_forward(ev.Elo(), data, START)
+
+
+def test_a_suggested_model_does_not_see_what_it_predicts():
+    found = []
+    for sign in (1.0, -1.0):
+        outcome = np.where(np.datetime64(START) <= TIMES, sign, SIGNS)
+        data = jk.Dataset.from_pairs(TIMES, FIRST, SECOND, outcome)
+        found.append(ev.walk_forward(None, data, START, every="week", stop="2022-05-23"))
+    one, other = found
+    assert len(one) > 2
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+    learnt, history = jk.learn(None, DATA, mask=np.datetime64(START) > TIMES)
+    assert eqx.tree_equal(one.model, learnt)
+    assert one.unconverged_learning == (not history.converged)
+    with pytest.raises(ValueError, match="needs matches before the first block"):
+        ev.walk_forward(None, DATA, TIMES[0])
+
+
+def test_forecasts_carry_the_learned_models():
+    refit = ev.Refit(None, learn_options={"max_steps": 1})
+    forecasts = ev.walk_forward(refit, DATA, START, relearn="week")
+    number = len(forecasts.models)
+    assert number > 2
+    assert len({float(each.kernel.terms[0].variance) for each in forecasts.models}) == number
+    assert forecasts.model is forecasts.models[-1]
+    assert forecasts.unconverged_learning == number
+    assert repr(forecasts).endswith(f"learning did not converge {number} of {number} times")
+    assert isinstance(ev.walk_forward(ev.Elo(), DATA, START).model, ev.Elo)
+    with pytest.raises(TypeError, match=r"`model` is the class Elo. Call it: `Elo\(\)`"):
+        ev.walk_forward(ev.Elo, DATA, START)

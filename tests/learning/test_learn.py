@@ -11,6 +11,7 @@ import pytest
 import scipy.optimize
 
 import jaxkick as jk
+from jaxkick.learning import RunStatus
 from tests.learning.simulate import (
     TRUTH,
     dense_evidence,
@@ -134,6 +135,8 @@ def test_stops_at_the_maximum(data, learnt):
     _, history = jk.learn(POOR, data, optimizer=still, patience=3)
     assert len(history.values) == 4
     assert history.converged
+    assert history.status is RunStatus.FLAT
+    assert repr(history).endswith("converged along a flat direction)")
 
 
 def test_continues_along_a_flat_direction():
@@ -199,14 +202,24 @@ def test_error_messages(data, monkeypatch):
         jk.learn(POOR, data, restarts=2)
     with pytest.raises(ValueError, match="`model` must be a `Model`, not Matern12"):
         jk.learn(POOR.kernel, data)
+    with pytest.raises(TypeError, match="`data` must be a `Dataset`, not Model"):
+        jk.learn(data, POOR)
+    with pytest.raises(TypeError, match="`method` must be `ExpectationPropagation"):
+        jk.learn(POOR, data, jk.ReverseKL)
+    for name in ("max_steps", "restarts", "batch_size"):
+        with pytest.raises(ValueError, match=f"`{name}` is -1, but must be at least"):
+            jk.learn(POOR, data, key=jax.random.key(0), **{name: -1})
     wrong = jk.Model(POOR.kernel, jk.likelihoods.Probit())
     with pytest.raises(ValueError, match="is not valid for Probit"):
         jk.learn(wrong, data)
     hopeless = jk.Model(jk.kernels.Matern12(1e300, 1.0), jk.likelihoods.Gaussian(1e-300))
-    with pytest.raises(jk.InferenceError, match=r"fails at the starting values.*suggest_model"):
+    with pytest.raises(jk.InferenceError, match=r"starting values.*ReverseKL.*`suggest_model"):
         jk.learn(hopeless, data)
     # No advice to do what was just done.
     module = sys.modules[jk.learn.__module__]
-    monkeypatch.setattr(module, "suggest_model", lambda data: hopeless)
-    with pytest.raises(jk.InferenceError, match=r"starting values.*Pass a model with other values"):
-        jk.learn(None, data)
+    monkeypatch.setattr(module, "suggest_model", lambda *arguments, **options: hopeless)
+    for start in (None, hopeless):
+        with pytest.raises(jk.InferenceError, match=r"starting values.*other values\.$"):
+            jk.learn(start, data)
+    with pytest.raises(jk.InferenceError, match=r"Pass method=ExpectationPropagation\(\)"):
+        jk.learn(None, data, jk.ReverseKL())

@@ -4,12 +4,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.optimize
 
 import jaxkick as jk
 from jaxkick.learning.objective import split
 from tests.learning.simulate import dense_evidence, measurements, probit_matches
+from tests.shared_data import shared_data
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +165,81 @@ def test_learns_without_a_model(data):
     model, history = jk.learn(None, data, max_steps=2)
     assert isinstance(model.likelihood, jk.likelihoods.Gaussian)
     assert history.values[-1] > history.values[0]
+
+
+def bundesliga(**how):
+    table = {name: column[-300:] for name, column in jk.datasets.load_bundesliga().items()}
+    return jk.Dataset.from_frame(table, time="date", first="home", second="away", home=True, **how)
+
+
+def shared_table(name):
+    return pd.read_csv(shared_data(name)).tail(300)
+
+
+def nba_counts():
+    table = shared_table("nba_games.csv.gz")
+    sides = {"first": "team1", "second": "team2", "neutral": "neutral"}
+    return jk.Dataset.from_frame(table, time="date", counts=("score1", "score2"), **sides)
+
+
+def football_differences():
+    table = shared_table("football_international.csv.gz")
+    sides = {"first": "home_team", "second": "away_team", "neutral": "neutral"}
+    return jk.Dataset.from_frame(
+        table, time="date", difference=("home_score", "away_score"), **sides
+    )
+
+
+def chess_results():
+    table = shared_table("chess_fide.csv.gz")
+    table["result"] = 2 * table.white_points - 1
+    sides = {"first": "white", "second": "black", "home": True}
+    return jk.Dataset.from_frame(table, time="month", outcome="result", unit="month", **sides)
+
+
+GOALS = ("home_goals", "away_goals")
+READINGS = {
+    "bundesliga counts": (lambda: bundesliga(counts=GOALS), None),
+    "bundesliga levels": (lambda: bundesliga(difference=GOALS), jk.likelihoods.OrdinalProbit),
+    "nba counts": (nba_counts, None),
+    "football differences": (football_differences, None),
+    "chess results": (chess_results, None),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_suggested_models_are_learnt(reading):
+    read, likelihood = READINGS[reading]
+    data = read()
+    model = jk.suggest_model(data, likelihood)
+    _, history = jk.learn(model, data, max_steps=2)
+    assert history.values[-1] > history.values[0]
+    assert history.inference_steps.max() < 15
+
+
+def test_suggests_a_level_for_large_counts():
+    data = bundesliga(counts=GOALS)
+    outcome = 50.0 + data.outcome
+    model = jk.suggest_model(eqx.tree_at(lambda d: d.outcome, data, outcome))
+    level = np.log(50.0 + np.mean(data.observations.outcome))
+    constant, _ = model.kernel["level"].terms
+    assert level**2 < float(constant.variance) < level**2 + 0.1
+    assert float(model.kernel["attack"].terms[0].variance) < 0.02
+
+
+def test_suggestions_take_classes(data):
+    with pytest.raises(TypeError, match=r"`kernel` must be a class of kernels, not Matern32"):
+        jk.suggest_model(data, kernel=jk.kernels.Matern32(1.0, 1.0))
+    with pytest.raises(TypeError, match="`likelihood` must be a class of likelihoods"):
+        jk.suggest_model(data, jk.kernels.Matern32)
+
+
+def test_suggestions_ignore_masked_observations(data):
+    mask = np.arange(len(data)) < len(data) // 2
+    used = jnp.arange(data.outcome.size) < mask.sum()
+    other = eqx.tree_at(lambda d: d.outcome, data, jnp.where(used, data.outcome, 1e6))
+    found = jk.suggest_model(other, mask=mask)
+    assert eqx.tree_equal(found, jk.suggest_model(data, mask=mask))
+    assert eqx.tree_equal(found, jk.suggest_model(data.subset(mask)))
+    with pytest.raises(ValueError, match="`mask` leaves no observation"):
+        jk.suggest_model(data, mask=np.zeros(len(data), bool))

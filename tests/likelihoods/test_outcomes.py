@@ -116,3 +116,39 @@ def test_domains(name, good, bad):
     assert not np.any(likelihood.check(np.array(good, float)))
     assert np.all(likelihood.check(np.array(bad, float)))
     assert isinstance(likelihood.domain, str)
+
+
+def test_levels_of_differences():
+    likelihood = likelihoods.OrdinalLogit(margin=[0.3, 0.5, 0.8])
+    assert likelihood.levels == (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
+    assert likelihood.has_results
+    assert likelihood.has_ties
+    # The same as seven levels with cuts at ±0.3, ±0.8 and ±1.6.
+    cuts = likelihoods.OrdinalLogit(cuts=[-1.6, -0.8, -0.3, 0.3, 0.8, 1.6])
+    means, variances = jnp.asarray(MEANS), jnp.asarray(VARIANCES)
+    found = likelihood.probabilities(means, variances)
+    np.testing.assert_allclose(found, cuts.probabilities(means, variances), atol=1e-12)
+    results = likelihood.result_probabilities(means, variances)
+    expected = [found[:, :3].sum(1), found[:, 3], found[:, 4:].sum(1)]
+    np.testing.assert_allclose(results, np.stack(expected, 1), atol=1e-12)
+    # Larger differences count as the outer levels; only whole numbers are differences.
+    np.testing.assert_allclose(
+        likelihood.predictive_log_prob(jnp.array([-9.0, 3.0, 7.0]), 0.4, 0.7),
+        likelihood.predictive_log_prob(jnp.array([-3.0, 3.0, 3.0]), 0.4, 0.7),
+    )
+    outcomes = np.array([-9.0, 0.0, 3.0, 0.5, np.nan, np.inf])
+    np.testing.assert_array_equal(likelihood.check(outcomes), [0, 0, 0, 1, 1, 1])
+    drawn = likelihood.sample(jax.random.key(0), jnp.zeros(DRAWS))
+    assert set(np.unique(drawn)) == set(likelihood.levels)
+    with pytest.raises(ValueError, match=r"no win, tie and loss.*need `margin` in place of `cuts`"):
+        cuts.result_probabilities(0.0, 1.0)
+
+
+def test_starting_values_of_differences():
+    differences = np.repeat([-4.0, -1.0, 0.0, 1.0, 2.0, 9.0], [1, 30, 25, 30, 13, 1])
+    likelihood = likelihoods.OrdinalLogit.from_outcomes(differences)
+    assert likelihood.levels == (-2.0, -1.0, 0.0, 1.0, 2.0)
+    found = np.asarray(likelihood.probabilities(0.0, 0.0))
+    np.testing.assert_allclose(found[2], 0.25, atol=0.01)
+    np.testing.assert_allclose(found[1] + found[3], 0.6, atol=0.02)
+    np.testing.assert_allclose(found, found[::-1], atol=1e-12)
