@@ -30,6 +30,7 @@ class Linearization(NamedTuple):
         curvature: minus its second derivative, w; negative where a likelihood is not
             log-concave.
         second: what `site_precision` makes the precision of an entry's site from.
+        variance: the variance of f that the likelihood was evaluated under.
     """
 
     observed: Scalar
@@ -37,6 +38,7 @@ class Linearization(NamedTuple):
     pull: Float[Array, " N"]
     curvature: Float[Array, " N"]
     second: Float[Array, " N"]
+    variance: Float[Array, " N"]
 
 
 class AbstractMethod(eqx.Module):
@@ -54,6 +56,18 @@ class AbstractMethod(eqx.Module):
             problem: model and data.
             cavities: the cavities under the sites.
             sites: the current sites.
+        """
+
+    @abc.abstractmethod
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """`Linearization.second` after the marginal means of f have moved.
+
+        Args:
+            problem: model and data.
+            linear: the factors before.
+            move: the change of every mean.
         """
 
     @abc.abstractmethod
@@ -112,7 +126,16 @@ class ExpectationPropagation(AbstractMethod):
         # The variance of the tilted distribution relative to that of the cavity.
         shrink = 1.0 + second * score.variance
         pull = (first + second * (marginal.mean - score.mean)) / shrink
-        return Linearization(jnp.sum(value), marginal.mean, pull, -second / shrink, second)
+        return Linearization(
+            jnp.sum(value), marginal.mean, pull, -second / shrink, second, score.variance
+        )
+
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        pull = linear.pull - linear.curvature * move
+        mean = linear.score + move - linear.variance * pull
+        return problem.observe(_log_partition, ScoreMoments(mean, linear.variance)).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
@@ -156,7 +179,13 @@ class ReverseKL(AbstractMethod):
     ) -> Linearization:
         score = problem.to_observations(add_sites(cavities, sites))
         value, first, second = problem.observe(_expectation, score)
-        return Linearization(jnp.sum(value), score.mean, first, -second, second)
+        return Linearization(jnp.sum(value), score.mean, first, -second, second, score.variance)
+
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        score = ScoreMoments(linear.score + move, linear.variance)
+        return problem.observe(_expectation, score).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
