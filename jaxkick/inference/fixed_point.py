@@ -8,10 +8,11 @@ One iteration, from the sites (ν, τ):
 
 1. A smoothing pass gives the cavities, and the method a Gaussian factor on every score f.
 2. The joint means s under these factors, hence the pull of every factor at its new mean.
-3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
-   pass finds these means again.
+3. New precisions τ by the method's rule at these means, and ν = x pull − r + τ s, with r what
+   is left of the linear system: the next pass finds exactly these means again.
 
-From a cold start, the first iteration sets precisions only.
+From a cold start, the first iteration sets precisions only: without them, the smoother is a
+poor preconditioner.
 
 Two safeguards, both by the secant rule, begin when moves stop shrinking. Where a score has
 moved so far that its factor's pull changed by more than the curvature says, the curvature is
@@ -226,9 +227,8 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         proposed, sites, state.surplus, jnp.where(careful, _LEAST_STEP, 1.0), state.step
     )
     taken = _taken(cavities, surplus, step)
-    following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
-    following = tuple(
-        Site(jnp.where(cold, 0.0, site.precision_mean), site.precision) for site in following
+    following = _next_sites(
+        problem, linear, precisions, cavities, sites, mean.change, mean.residual
     )
     following = jax.tree.map(lambda new, old: new + method.damping * (old - new), following, sites)
 
@@ -277,6 +277,7 @@ def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Site
         cavities,
         sites,
         still,
+        still,
     )
 
 
@@ -304,14 +305,19 @@ def _next_sites(
     cavities: tuple[ScoreMoments, ...],
     sites: Sites,
     change: Entries,
+    residual: Entries,
 ) -> Sites:
-    """The sites with given precisions under which means have changed by `change`."""
+    """The sites with given precisions under which means have changed by `change`.
+
+    If `residual` is what that change leaves of the linear system, the means change exactly so;
+    without it, they follow the pull of the observations.
+    """
     pulls = problem.distribute(linear.pull - linear.curvature * problem.combine(change))
     marginals = add_sites(cavities, sites)
     return tuple(
-        Site(pull + precision * (marginal.mean + moved), precision)
-        for pull, precision, marginal, moved in zip(
-            pulls, precisions, marginals, change, strict=True
+        Site(pull - left + precision * (marginal.mean + moved), precision)
+        for pull, left, precision, marginal, moved in zip(
+            pulls, residual, precisions, marginals, change, strict=True
         )
     )
 

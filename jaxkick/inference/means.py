@@ -29,9 +29,8 @@ Entries = tuple[Float[Array, "_ _"], ...]
 Tree = TypeVar("Tree")
 
 _MAX_ITERATIONS = 200
-# The error that is left to the next Newton step, relative to the size of this one: the second
-# for changes of more than a standard deviation, where Newton's own error is larger.
-_INEXACT, _MORE_INEXACT = 0.1, 0.3
+# The error that is left to the next Newton step, relative to the size of this one.
+_INEXACT = 0.1
 _WINDOW = 4
 # Above this number of entries, float64 means are solved for in float32. The right-hand side is
 # computed anew in float64 by every Newton step, so no digits are lost, and an iteration takes
@@ -44,12 +43,14 @@ class MeanStep(NamedTuple):
 
     Attributes:
         change: the change of every entry's mean.
+        residual: what is left of the right-hand side.
         error: an upper bound on what is left, as the largest over all entries, in marginal
             standard deviations.
         iterations: the number of conjugate-gradient iterations.
     """
 
     change: Entries
+    residual: Entries
     error: Scalar
     iterations: Int[Array, ""]
 
@@ -137,8 +138,7 @@ def solve_means(
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:
-        inexact = jnp.where(state.size > 1.0, _MORE_INEXACT, _INEXACT)
-        rough = state.estimate <= inexact * state.size
+        rough = state.estimate <= _INEXACT * state.size
         resolved = (state.error <= tol) | (rough & (state.size > large))
         return ~resolved & (state.rho > 0) & (tol >= 0) & (state.iterations < _MAX_ITERATIONS)
 
@@ -186,7 +186,7 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
+    return MeanStep(*_cast((end.change, end.residual), wide), end.error, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:

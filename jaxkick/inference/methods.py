@@ -11,13 +11,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._typing import Array, Float, Scalar
+from jaxkick._typing import Array, Bool, Float, Scalar
 from jaxkick.chains.step import Site, gain, log_normaliser
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, sum_over
 from jaxkick.likelihoods import Derivatives
+from jaxkick.likelihoods.integrals import is_misjudged
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
+
+# About so many integrals are checked.
+_CHECKED = 500
 
 
 class Linearization(NamedTuple):
@@ -93,6 +97,12 @@ class AbstractMethod(eqx.Module):
         """
 
     @abc.abstractmethod
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        """Return whether the integral of any likelihood is known to be wrong."""
+
+    @abc.abstractmethod
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         """The sites' contribution to the log evidence, which is subtracted."""
 
@@ -150,6 +160,11 @@ class ExpectationPropagation(AbstractMethod):
         score = problem.to_observations(cavities)
         return jnp.sum(problem.observe(_log_partition, score).value)
 
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        return _any_misjudged(problem, problem.to_observations(cavities), expected=False)
+
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_site_normaliser, cavities, sites)
 
@@ -198,6 +213,12 @@ class ReverseKL(AbstractMethod):
         score = problem.to_observations(add_sites(cavities, sites))
         return jnp.sum(problem.observe(_expectation, score).value)
 
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        marginals = add_sites(cavities, sites)
+        return _any_misjudged(problem, problem.to_observations(marginals), expected=True)
+
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
 
@@ -213,6 +234,19 @@ def _expectation(problem: Problem, score: ScoreMoments) -> Derivatives:
     if problem.weight is None:
         return expected
     return Derivatives(*(problem.weight * part for part in expected))
+
+
+def _any_misjudged(problem: Problem, score: ScoreMoments, expected: bool) -> Bool[Array, ""]:
+    """Check the integrals of a sample of observations, if quadrature may have gone wrong."""
+    if not problem.likelihood.is_searched:
+        return jnp.zeros((), bool)
+    stride = max(len(problem.mask) // _CHECKED, 1)
+    parts = (problem.outcome, score.mean, score.variance, problem.weight)
+    outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
+    wrong = is_misjudged(
+        problem.likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected
+    )
+    return jnp.any(wrong & problem.mask[::stride])
 
 
 def _site_normaliser(cavity: ScoreMoments, site: Site) -> Float[Array, "C R"]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh

@@ -78,7 +78,7 @@ def test_the_error_of_means_is_bounded(large, monkeypatch):
     @jax.jit
     def solve(tol):
         return means.solve_means(
-            problem, smoothed, sites, marginals, curvature, residual, tol, jnp.inf
+            problem, smoothed, sites, marginals, curvature, residual, tol, jnp.asarray(jnp.inf)
         )
 
     # A dense solve: the smoother's covariances invert M = K⁻¹ + diag(τ).
