@@ -8,16 +8,17 @@ One iteration, from the sites (ν, τ):
 
 1. A smoothing pass gives the cavities, and the method a Gaussian factor on every score f.
 2. The joint means s under these factors, hence the pull of every factor at its new mean.
-3. New precisions τ by the method's rule at these means, and ν = x pull − r + τ s, with r what
-   is left of the linear system: the next pass finds exactly these means again.
+3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
+   pass finds these means again.
 
 From a cold start, the first iteration sets precisions only: without them, the smoother is a
 poor preconditioner.
 
-Two safeguards, both by the secant rule, begin when moves stop shrinking. Where a score has
-moved so far that its factor's pull changed by more than the curvature says, the curvature is
-that of the secant. Precisions that overshoot are damped, each by itself: an entry whose change
-is −r times the last one takes 1 / (1 + r) of its step.
+Three safeguards begin when moves stop shrinking. Linear systems are solved until the bound on
+the error, not only an estimate, is small. Where a score has moved so far that its factor's pull
+changed by more than the curvature says, the curvature is that of the secant. Precisions that
+overshoot are damped by the secant rule, each by itself: an entry whose change is −r times the
+last one takes 1 / (1 + r) of its step.
 """
 
 from collections.abc import Callable
@@ -160,7 +161,7 @@ def run_to_fixed_point(
             jax.debug.callback(report, state.steps, state.distance)
         return state
 
-    end = lax.while_loop(proceed, body, _first_state(problem, sites))
+    end = lax.while_loop(proceed, body, _first_state(problem, problem.masked_sites(sites)))
     failed = (end.rejected > _MOST_REJECTED) | ~jnp.isfinite(end.accepted.log_normaliser)
     status = jnp.where(
         failed,
@@ -208,7 +209,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     distance = _distance_left(moves, (1.0 - method.damping) * state.taken) + state.mean_error
     careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
-    cold = ~_any_precision(sites)
+    cold = (state.steps == 0) & ~_any_precision(sites)
     # Nothing is left to solve for where this iteration is the last.
     solve = feasible & ~(distance <= tol) & ~cold
     mean = solve_means(
@@ -220,6 +221,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         _residual(problem, linear, sites, marginals),
         jnp.where(solve, _MEAN_SHARE * tol, -1.0),
         (1.0 - _MEAN_SHARE) * tol,
+        careful,
     )
     second = method.second_after(problem, linear, problem.combine(mean.change))
     proposed = _precisions(method, problem, second, cavities)
@@ -227,8 +229,9 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         proposed, sites, state.surplus, jnp.where(careful, _LEAST_STEP, 1.0), state.step
     )
     taken = _taken(cavities, surplus, step)
-    following = _next_sites(
-        problem, linear, precisions, cavities, sites, mean.change, mean.residual
+    following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
+    following = tuple(
+        Site(jnp.where(cold, 0.0, site.precision_mean), site.precision) for site in following
     )
     following = jax.tree.map(lambda new, old: new + method.damping * (old - new), following, sites)
 
@@ -277,7 +280,6 @@ def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Site
         cavities,
         sites,
         still,
-        still,
     )
 
 
@@ -305,19 +307,14 @@ def _next_sites(
     cavities: tuple[ScoreMoments, ...],
     sites: Sites,
     change: Entries,
-    residual: Entries,
 ) -> Sites:
-    """The sites with given precisions under which means have changed by `change`.
-
-    If `residual` is what that change leaves of the linear system, the means change exactly so;
-    without it, they follow the pull of the observations.
-    """
+    """The sites with given precisions under which means have changed by `change`."""
     pulls = problem.distribute(linear.pull - linear.curvature * problem.combine(change))
     marginals = add_sites(cavities, sites)
     return tuple(
-        Site(pull - left + precision * (marginal.mean + moved), precision)
-        for pull, left, precision, marginal, moved in zip(
-            pulls, residual, precisions, marginals, change, strict=True
+        Site(pull + precision * (marginal.mean + moved), precision)
+        for pull, precision, marginal, moved in zip(
+            pulls, precisions, marginals, change, strict=True
         )
     )
 

@@ -15,7 +15,7 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from jaxkick._math.small_matrices import dot
-from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.chains.devices import on_every_device
 from jaxkick.chains.filter import step_times
 from jaxkick.chains.means import smooth_means
@@ -43,14 +43,12 @@ class MeanStep(NamedTuple):
 
     Attributes:
         change: the change of every entry's mean.
-        residual: what is left of the right-hand side.
         error: an upper bound on what is left, as the largest over all entries, in marginal
             standard deviations.
         iterations: the number of conjugate-gradient iterations.
     """
 
     change: Entries
-    residual: Entries
     error: Scalar
     iterations: Int[Array, ""]
 
@@ -93,6 +91,7 @@ def solve_means(
     residual: Entries,
     tol: Scalar,
     large: Scalar,
+    careful: Bool[Array, ""],
 ) -> MeanStep:
     """Solve A Δs = r for the change of all means.
 
@@ -111,6 +110,7 @@ def solve_means(
         tol: stop when the error is below this, in standard deviations. A negative number
             solves nothing.
         large: of a change above this, in standard deviations, a rough solution is enough.
+        careful: whether "rough" is decided by the bound on the error, not by an estimate.
     """
     wide = residual[0].dtype
     scales = tuple(_inverse_deviation(marginal) for marginal in marginals)
@@ -138,7 +138,7 @@ def solve_means(
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:
-        rough = state.estimate <= _INEXACT * state.size
+        rough = jnp.where(careful, state.error, state.estimate) <= _INEXACT * state.size
         resolved = (state.error <= tol) | (rough & (state.size > large))
         return ~resolved & (state.rho > 0) & (tol >= 0) & (state.iterations < _MAX_ITERATIONS)
 
@@ -171,7 +171,9 @@ def solve_means(
             moves,
             scale,
             scale * jnp.sqrt(jnp.minimum(jnp.sum(moves), left * rho)),
-            jnp.where(rho > 0, widest * jnp.sqrt(left * rho), 0.0) + rounding * size,
+            # No bound where rounding leaves a direction without energy.
+            jnp.where(rho == 0, 0.0, jnp.where(usable, widest * jnp.sqrt(left * rho), jnp.inf))
+            + rounding * size,
             size,
             state.iterations + 1,
         )
@@ -186,7 +188,7 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    return MeanStep(*_cast((end.change, end.residual), wide), end.error, end.iterations)
+    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:

@@ -97,6 +97,15 @@ class Problem(eqx.Module):
             Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.chains
         )
 
+    def masked_sites(self, sites: Sites) -> Sites:
+        """`sites` with zeros for the observations that do not count."""
+
+        def mask(chain: int, site: Site) -> Site:
+            counts = self.at_entries(self.mask, chain) & (self.entry_coefficients[chain] != 0)
+            return Site(*(jnp.where(counts, part, 0.0) for part in site))
+
+        return tuple(mask(chain, site) for chain, site in enumerate(sites))
+
     def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
         """Mean and variance of every observation's score, from those of its entries.
 
@@ -152,7 +161,7 @@ class Problem(eqx.Module):
             for chain, x in enumerate(self.entry_coefficients)
         )
 
-    def at_entries(self, observations: Float[Array, " N"], chain: int) -> Float[Array, "C R"]:
+    def at_entries(self, observations: Real[Array, " N"] | Bool[Array, " N"], chain: int) -> Array:
         """The value of every entry's observation, for one chain."""
         return jnp.take(observations, self.entry_observations[chain], mode="clip")
 

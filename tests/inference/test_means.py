@@ -78,7 +78,15 @@ def test_the_error_of_means_is_bounded(large, monkeypatch):
     @jax.jit
     def solve(tol):
         return means.solve_means(
-            problem, smoothed, sites, marginals, curvature, residual, tol, jnp.asarray(jnp.inf)
+            problem,
+            smoothed,
+            sites,
+            marginals,
+            curvature,
+            residual,
+            tol,
+            jnp.asarray(jnp.inf),
+            jnp.asarray(False),
         )
 
     # A dense solve: the smoother's covariances invert M = K⁻¹ + diag(τ).
