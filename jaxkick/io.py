@@ -37,7 +37,7 @@ from jaxkick.data.schema import Feature, Groups, Schema
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
-from jaxkick.inference.problem import ScoreMoments
+from jaxkick.inference.problem import ScoreMoments, restart_ages
 from jaxkick.inference.status import Status
 from jaxkick.kernels import FIRST, AbstractKernel, Instant
 from jaxkick.model import Model
@@ -525,7 +525,9 @@ def _posterior_from_parts(parts: dict[str, Any], groups: Groups) -> Posterior:
         "the posterior has variances below zero",
     )
     # Observations that a mask excluded from the fit have no sites, and may have any outcome.
-    check_fit(model, data, jnp.asarray(np.any(parts["precision"] != 0, axis=1)))
+    mask = jnp.asarray(np.any(parts["precision"] != 0, axis=1))
+    check_fit(model, data, mask)
+    data = restart_ages(data, mask)
     chains = [data.to_chains(part) for part in by_slot]
     return Posterior(
         data=data,

@@ -23,7 +23,7 @@ class Queries(NamedTuple):
         left_gap: time since the left entry.
         right_gap: time until the right entry.
         offset: time since the data's epoch.
-        age: time since the feature's first entry.
+        age: time since the feature's first entry; used where there is no neighbour.
     """
 
     left: Int[Array, " Q"]
@@ -55,7 +55,15 @@ def interpolate(
     def neighbour(positions, gap):
         return StepTime(gap, at(chain.offset, positions), at(chain.age, positions), positions < 0)
 
-    now = StepTime(queries.left_gap, queries.offset, queries.age, queries.left < 0)
+    # From a neighbour, whose age counts from the first entry that is not masked out.
+    age = jnp.where(
+        queries.left >= 0,
+        at(chain.age, queries.left) + queries.left_gap,
+        jnp.where(
+            queries.right >= 0, at(chain.age, queries.right) - queries.right_gap, queries.age
+        ),
+    )
+    now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0)
     return jax.vmap(_between, in_axes=(None, 0, 0, 0, 0, 0))(
         model,
         at(states.past, queries.left),

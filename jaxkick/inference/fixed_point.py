@@ -8,13 +8,17 @@ One iteration, from the sites (ν, τ):
 
 1. A smoothing pass gives the cavities, and the method a Gaussian factor on every score f.
 2. The joint means s under these factors, hence the pull of every factor at its new mean.
-3. New precisions τ by the method's rule, and ν = x pull + τ s, so that the next pass finds
-   these means again.
+3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
+   pass finds these means again.
 
-Two safeguards, both by the secant rule. Where a score has moved so far that its factor's
-pull changed by more than the curvature says, the curvature is that of the secant. Precisions
-that overshoot are damped, each by itself: an entry whose change is −r times the last one takes
-1 / (1 + r) of its step.
+From a cold start, the first iteration sets precisions only: without them, the smoother is a
+poor preconditioner.
+
+Three safeguards begin when moves stop shrinking. Linear systems are solved until the bound on
+the error, not only an estimate, is small. Where a score has moved so far that its factor's pull
+changed by more than the curvature says, the curvature is that of the secant. Precisions that
+overshoot are damped by the secant rule, each by itself: an entry whose change is −r times the
+last one takes 1 / (1 + r) of its step.
 """
 
 from collections.abc import Callable
@@ -33,10 +37,10 @@ from jaxkick.inference.status import Status
 
 __all__ = ["LoopResult", "Settings", "plain_update", "run_to_fixed_point"]
 
-# The error of the means, relative to their change, that is left to the next iteration.
-_INEXACT = 0.5
 # The part of the tolerance that the error of the means may take.
 _MEAN_SHARE = 0.4
+# Moves that shrink by less than this factor start the safeguards.
+_SHRINKING = 0.9
 # Damping: the smallest step of a precision.
 _LEAST_STEP = 0.1
 # Moves are taken to shrink by at least the first and at most the second factor.
@@ -103,10 +107,11 @@ class _State(NamedTuple):
         surplus: the last undamped change of every precision.
         step: the part of it that was taken.
         taken: the same for all precisions together.
-        mean_error: an upper estimate of the error of the means of `sites`.
+        mean_error: an upper bound on the error of the means of `sites`.
         moves: the last distances that marginals moved, the latest first.
         distance: the estimated distance of `accepted` to the fixed point.
         steps: the number of evaluations.
+        careful: whether safeguards are in use.
         rejected: the number of evaluations in a row that were infeasible.
     """
 
@@ -122,6 +127,7 @@ class _State(NamedTuple):
     moves: Float[Array, " window"]
     distance: Scalar
     steps: Int[Array, ""]
+    careful: Bool[Array, ""]
     rejected: Int[Array, ""]
 
 
@@ -155,7 +161,7 @@ def run_to_fixed_point(
             jax.debug.callback(report, state.steps, state.distance)
         return state
 
-    end = lax.while_loop(proceed, body, _first_state(problem, sites))
+    end = lax.while_loop(proceed, body, _first_state(problem, problem.masked_sites(sites)))
     failed = (end.rejected > _MOST_REJECTED) | ~jnp.isfinite(end.accepted.log_normaliser)
     status = jnp.where(
         failed,
@@ -185,6 +191,7 @@ def _first_state(problem: Problem, sites: Sites) -> _State:
         moves=jnp.full((_WINDOW + 1,), jnp.inf, dtype),
         distance=infinite,
         steps=jnp.zeros((), jnp.int32),
+        careful=jnp.zeros((), bool),
         rejected=jnp.zeros((), jnp.int32),
     )
 
@@ -200,21 +207,32 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     feasible = _is_feasible(cavities, sites) & jnp.isfinite(log_normaliser + linear.observed)
     moves = jnp.concatenate([_largest_move(state.accepted, evaluation)[None], state.moves[:-1]])
     distance = _distance_left(moves, (1.0 - method.damping) * state.taken) + state.mean_error
+    careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
+    cold = (state.steps == 0) & ~_any_precision(sites)
+    # Nothing is left to solve for where this iteration is the last.
+    solve = feasible & ~(distance <= tol) & ~cold
     mean = solve_means(
         problem,
+        smoothed,
+        sites,
         marginals,
         linear.curvature,
         _residual(problem, linear, sites, marginals),
-        _INEXACT,
-        # Nothing is left to solve for where this iteration is the last.
-        jnp.where(feasible & ~(distance <= tol), _MEAN_SHARE * tol, -1.0),
+        jnp.where(solve, _MEAN_SHARE * tol, -1.0),
+        (1.0 - _MEAN_SHARE) * tol,
+        careful,
     )
+    second = method.second_after(problem, linear, problem.combine(mean.change))
+    proposed = _precisions(method, problem, second, cavities)
     precisions, surplus, step = _take_steps(
-        _precisions(method, problem, linear, cavities), sites, state.surplus, state.step
+        proposed, sites, state.surplus, jnp.where(careful, _LEAST_STEP, 1.0), state.step
     )
     taken = _taken(cavities, surplus, step)
     following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
+    following = tuple(
+        Site(jnp.where(cold, 0.0, site.precision_mean), site.precision) for site in following
+    )
     following = jax.tree.map(lambda new, old: new + method.damping * (old - new), following, sites)
 
     def choose(new, old):
@@ -236,14 +254,15 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         moves=choose(moves, state.moves),
         distance=jnp.where(feasible, distance, state.distance),
         steps=state.steps + 1,
+        careful=careful,
         rejected=jnp.where(feasible, 0, jnp.where(started, state.rejected + 1, _MOST_REJECTED + 1)),
     )
 
 
 def _steepen(linear: Linearization, state: _State) -> Linearization:
-    """Take the curvature of the secant over the last step where that one was too small."""
+    """Where the last step was taken with too small a curvature, take that of the secant."""
     move = linear.score - state.score
-    started = jnp.isfinite(state.accepted.log_normaliser) & (move != 0)
+    started = state.careful & (move != 0)
     secant = jnp.where(started, (state.pull - linear.pull) / jnp.where(started, move, 1.0), 0.0)
     secant = jnp.where(secant > state.curvature, secant, 0.0)
     return linear._replace(curvature=jnp.maximum(jnp.maximum(linear.curvature, secant), 0.0))
@@ -255,22 +274,27 @@ def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Site
     linear = method.linearize(problem, cavities, sites)
     still = tuple(jnp.zeros_like(site.precision) for site in sites)
     return _next_sites(
-        problem, linear, _precisions(method, problem, linear, cavities), cavities, sites, still
+        problem,
+        linear,
+        _precisions(method, problem, linear.second, cavities),
+        cavities,
+        sites,
+        still,
     )
 
 
 def _precisions(
     method: AbstractMethod,
     problem: Problem,
-    linear: Linearization,
+    second: Float[Array, " N"],
     cavities: tuple[ScoreMoments, ...],
 ) -> Entries:
-    """The method's precision of every site."""
+    """The method's precision of every site, from `Linearization.second`."""
     return tuple(
         method.site_precision(
             cavity.variance,
             problem.entry_coefficients[chain],
-            problem.at_entries(linear.second, chain),
+            problem.at_entries(second, chain),
         )
         for chain, cavity in enumerate(cavities)
     )
@@ -296,7 +320,7 @@ def _next_sites(
 
 
 def _take_steps(
-    proposed: Entries, sites: Sites, surplus: Entries, step: Entries
+    proposed: Entries, sites: Sites, surplus: Entries, least: Scalar, step: Entries
 ) -> tuple[Entries, Entries, Entries]:
     """Damp precisions that overshoot, each by itself.
 
@@ -304,17 +328,18 @@ def _take_steps(
         proposed: the precisions that the method proposes.
         sites: the current sites.
         surplus: the last undamped change of every precision.
-        step: the part of it that was taken.
+        least: the smallest part of a change to take; 1 for no damping.
+        step: the part of the last change that was taken.
 
     Returns:
-        The next precisions, and the last two arguments for the next call.
+        The next precisions, their undamped changes, and the parts of them that were taken.
     """
 
     def take(proposed: Array, site: Site, surplus: Array, step: Array) -> tuple:
         change = proposed - site.precision
         # The secant rule for a fixed point of one variable, without overrelaxation.
         ratio = jnp.where(surplus == 0, 0.0, change / jnp.where(surplus == 0, 1.0, surplus))
-        part = jnp.clip(step / (1.0 - jnp.minimum(ratio, 0.5)), _LEAST_STEP, 1.0)
+        part = jnp.clip(step / (1.0 - jnp.minimum(ratio, 0.5)), least, 1.0)
         return site.precision + part * change, change, part
 
     rows = zip(proposed, sites, surplus, step, strict=True)
@@ -331,6 +356,10 @@ def _residual(
         pull - (site.precision_mean - site.precision * marginal.mean)
         for pull, site, marginal in rows
     )
+
+
+def _any_precision(sites: Sites) -> Bool[Array, ""]:
+    return jnp.any(jnp.stack([jnp.any(site.precision != 0) for site in sites]))
 
 
 def _is_feasible(cavities: tuple[ScoreMoments, ...], sites: Sites) -> Bool[Array, ""]:

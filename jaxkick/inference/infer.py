@@ -9,7 +9,7 @@ from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.checks import check_fit, check_kinds, check_method, read_mask, read_start
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation
-from jaxkick.inference.problem import Sites
+from jaxkick.inference.problem import Sites, restart_ages
 from jaxkick.inference.solve import Progress, run
 from jaxkick.inference.status import raise_unless_converged
 from jaxkick.model import Model
@@ -60,6 +60,7 @@ def infer(
     check_kinds(model, data)
     mask = read_mask(mask, data)
     check_fit(model, data, mask)
+    data = restart_ages(data, mask)
     sites = read_start(start.sites if isinstance(start, Posterior) else start, data)
     solution = run(model, data, method, sites, mask, tol, max_steps, progress)
     if throw and is_known(solution.status):

@@ -1,34 +1,41 @@
 """The joint posterior means of all scores, by conjugate gradients.
 
 With every observation a Gaussian factor on its score f = X s, of curvature W, the means solve
-A s = b with A = K⁻¹ + XᵀWX. The smoother inverts M = K⁻¹ + diag(XᵀWX), the same without the
-coupling of features, and preconditions the iteration. M p is carried along with p, so that
-K⁻¹ is never applied: an iteration costs one pass over means and two gathers.
+A s = b with A = K⁻¹ + XᵀWX. The smoother inverts M = K⁻¹ + diag(τ), with τ the precisions of
+the sites, and preconditions the iteration. M p is carried along with p, so that K⁻¹ is never
+applied: an iteration costs one pass over means and two gathers.
 """
 
 from typing import NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
 from jaxkick._math.small_matrices import dot
-from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.chains.devices import on_every_device
 from jaxkick.chains.filter import step_times
 from jaxkick.chains.means import smooth_means
-from jaxkick.chains.step import Site, StepModel, StepTime
-from jaxkick.inference.problem import Problem, ScoreMoments
+from jaxkick.chains.smoother import Smoothed
+from jaxkick.chains.step import StepModel, StepTime
+from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 
 __all__ = ["MeanStep", "solve_means"]
 
 Entries = tuple[Float[Array, "_ _"], ...]
 Tree = TypeVar("Tree")
 
-_MAX_ITERATIONS = 40
-# The part of the largest possible ratio of errors to their norm that is always expected.
-_CAUTION = 0.1
+_MAX_ITERATIONS = 200
+# The error that is left to the next Newton step, relative to the size of this one.
+_INEXACT = 0.1
 _WINDOW = 4
+# Above this number of entries, float64 means are solved for in float32. The right-hand side is
+# computed anew in float64 by every Newton step, so no digits are lost, and an iteration takes
+# less than half the time (`benchmarks/inference.py`).
+_LARGE = 50_000
 
 
 class MeanStep(NamedTuple):
@@ -36,7 +43,7 @@ class MeanStep(NamedTuple):
 
     Attributes:
         change: the change of every entry's mean.
-        error: an upper estimate of what is left, as the largest over all entries, in marginal
+        error: an upper bound on what is left, as the largest over all entries, in marginal
             standard deviations.
         iterations: the number of conjugate-gradient iterations.
     """
@@ -53,11 +60,12 @@ class _State(NamedTuple):
         rho: rᵀM⁻¹r of the last iteration.
         radau: what is left of the coefficient γ of the upper bound √(γ ρ) on the error in the
             norm of A.
-        steps: squared sizes of the last changes in the norm of A; what is left is usually less
-            than their sum.
+        moves: squared sizes of the last changes in the norm of A, the latest first.
         scale: largest ratio of a change in standard deviations to its size in the norm of A.
-        error: an upper estimate in standard deviations.
-        size: the largest change so far, in standard deviations.
+        estimate: an estimate of the error in standard deviations: what is left is usually less
+            than the last few changes.
+        error: an upper bound on the error in standard deviations.
+        size: the whole change in standard deviations.
     """
 
     change: Entries
@@ -66,8 +74,9 @@ class _State(NamedTuple):
     preconditioned: Entries
     rho: Scalar
     radau: Scalar
-    steps: Float[Array, " window"]
+    moves: Float[Array, " window"]
     scale: Scalar
+    estimate: Scalar
     error: Scalar
     size: Scalar
     iterations: Int[Array, ""]
@@ -75,43 +84,49 @@ class _State(NamedTuple):
 
 def solve_means(
     problem: Problem,
+    smoothed: tuple[Smoothed, ...],
+    sites: Sites,
     marginals: tuple[ScoreMoments, ...],
     curvature: Float[Array, " N"],
     residual: Entries,
-    relative_tol: float,
     tol: Scalar,
+    large: Scalar,
+    careful: Bool[Array, ""],
 ) -> MeanStep:
     """Solve A Δs = r for the change of all means.
 
-    The error in the norm of A is taken to be at most the size of the last few changes, and is
-    bounded by Gauss–Radau quadrature (Meurant and Tichý, "On computing quadrature-based bounds
-    for the A-norm of the error in conjugate gradients", 2013), which needs a lower bound on
-    the eigenvalues of M⁻¹A. Unlike the residual, both show modes that are not resolved yet,
-    such as the common level of a pool.
+    The error in the norm of A is bounded by Gauss–Radau quadrature (Meurant and Tichý, "On
+    computing quadrature-based bounds for the A-norm of the error in conjugate gradients",
+    2013), with a lower bound on the eigenvalues of M⁻¹A. Unlike the residual, the bound covers
+    modes that are not resolved yet, such as the common level of a pool.
 
     Args:
         problem: model and data.
+        smoothed: the smoothing pass over the sites.
+        sites: the sites.
         marginals: the marginals of all entries.
         curvature: W, not below zero.
         residual: r.
-        relative_tol: stop when the error is below this times the change.
         tol: stop when the error is below this, in standard deviations. A negative number
             solves nothing.
+        large: of a change above this, in standard deviations, a rough solution is enough.
+        careful: whether "rough" is decided by the bound on the error, not by an estimate.
     """
-    # The part of A within features: the curvature of every entry's own observation.
-    precisions = tuple(
-        x * part
-        for x, part in zip(problem.entry_coefficients, problem.distribute(curvature), strict=True)
-    )
-    sites = tuple(Site(jnp.zeros_like(precision), precision) for precision in precisions)
-    gains = tuple(chain.gains for chain in problem.smooth(sites))
+    wide = residual[0].dtype
     scales = tuple(_inverse_deviation(marginal) for marginal in marginals)
     priors = _prior_variances(problem)
+    precisions = tuple(site.precision for site in sites)
     least = _least_eigenvalue(problem, precisions, priors)
     # An error of size one in the norm of A moves no mean by more than its joint standard
-    # deviation, which is at most that of the prior and usually far below it.
+    # deviation, which is at most that of the prior.
     widest = _largest(tuple(map(jnp.sqrt, priors)), scales)
-    dtype = precisions[0].dtype
+
+    narrow = jnp.float32 if sum(x.size for x in residual) > _LARGE else wide
+    gains = tuple(chain.gains for chain in smoothed)
+    problem, curvature, scales, precisions, gains, start = _cast(
+        (problem, curvature, scales, precisions, gains, residual), narrow
+    )
+    rounding = 4.0 * float(jnp.finfo(narrow).eps) / least
 
     def invert(vector: Entries) -> Entries:
         chains = zip(problem.steps, problem.chains, precisions, gains, vector, strict=True)
@@ -123,50 +138,57 @@ def solve_means(
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:
-        resolved = state.error <= jnp.maximum(relative_tol * state.size, tol)
+        rough = jnp.where(careful, state.error, state.estimate) <= _INEXACT * state.size
+        resolved = (state.error <= tol) | (rough & (state.size > large))
         return ~resolved & (state.rho > 0) & (tol >= 0) & (state.iterations < _MAX_ITERATIONS)
 
     def iterate(state: _State) -> _State:
         z = invert(state.residual)
-        rho = _inner(state.residual, z)
-        begun = jnp.isfinite(state.rho)
-        beta = jnp.where(begun, rho / state.rho, 0.0)
+        rho = _inner(state.residual, z, wide)
+        beta = jnp.where(jnp.isfinite(state.rho), rho / state.rho, 0.0)
         radau = 1.0 / (least + beta / state.radau)
         direction = _add(z, beta, state.direction)
         preconditioned = _add(state.residual, beta, state.preconditioned)
         product = jax.tree.map(jnp.add, preconditioned, couple(direction))
-        energy = _inner(direction, product)
+        energy = _inner(direction, product, wide)
         # Rounding may leave nothing to gain.
         usable = (rho > 0) & (energy > 0)
         alpha = jnp.where(usable, rho / energy, 0.0)
-        moved = alpha * _largest(direction, scales) / jnp.sqrt(alpha * rho)
-        scale = jnp.where(usable, jnp.maximum(state.scale, moved), state.scale)
         change = _add(state.change, alpha, direction)
-        steps = jnp.concatenate([(alpha * rho)[None], state.steps[:-1]])
-        bound = jnp.where(rho > 0, jnp.sqrt(jnp.minimum(radau * rho, jnp.sum(steps))), 0.0)
+        moved = alpha * _largest(direction, scales).astype(wide) / jnp.sqrt(alpha * rho)
+        scale = jnp.where(usable, jnp.maximum(state.scale, moved), state.scale)
+        moves = jnp.concatenate([(alpha * rho)[None], state.moves[:-1]])
+        # This step took α ρ off the squared error. Rounding may leave nothing of the bound.
+        left = jnp.where(radau > alpha, radau - alpha, radau)
+        size = _largest(change, scales).astype(wide)
         return _State(
             change,
             _add(state.residual, -alpha, product),
             direction,
             preconditioned,
             jnp.where(usable, rho, 0.0),
-            # Rounding may leave nothing of it; then the bound starts anew.
-            jnp.where(radau > alpha, radau - alpha, jnp.inf),
-            steps,
+            jnp.where(radau > alpha, left, jnp.inf),
+            moves,
             scale,
-            jnp.maximum(scale, _CAUTION * widest) * bound,
-            _largest(change, scales),
+            scale * jnp.sqrt(jnp.minimum(jnp.sum(moves), left * rho)),
+            # No bound where rounding leaves a direction without energy.
+            jnp.where(rho == 0, 0.0, jnp.where(usable, widest * jnp.sqrt(left * rho), jnp.inf))
+            + rounding * size,
+            size,
             state.iterations + 1,
         )
 
-    zeros = jax.tree.map(jnp.zeros_like, residual)
-    zero, infinite = jnp.zeros((), dtype), jnp.asarray(jnp.inf, dtype)
-    start = _State(
-        zeros, residual, zeros, zeros, infinite, infinite, jnp.full((_WINDOW,), jnp.inf, dtype),
-        zero, infinite, zero, jnp.zeros((), jnp.int32),
+    zeros = jax.tree.map(jnp.zeros_like, start)
+    zero, infinite = jnp.zeros((), wide), jnp.asarray(jnp.inf, wide)
+    end = lax.while_loop(
+        proceed,
+        iterate,
+        _State(
+            zeros, start, zeros, zeros, infinite, infinite, jnp.full((_WINDOW,), jnp.inf, wide),
+            zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
+        ),
     )  # fmt: skip
-    end = lax.while_loop(proceed, iterate, start)
-    return MeanStep(end.change, end.error, end.iterations)
+    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:
@@ -204,12 +226,18 @@ def _inverse_deviation(marginal: ScoreMoments) -> Float[Array, "C R"]:
     return jnp.where(known, 0.0, lax.rsqrt(jnp.where(known, 1.0, marginal.variance)))
 
 
-def _inner(first: Entries, second: Entries) -> Scalar:
-    return jnp.sum(jnp.stack([jnp.sum(a * b) for a, b in zip(first, second, strict=True)]))
+def _cast(tree: Tree, dtype: DTypeLike) -> Tree:
+    """Change the precision of all floating-point arrays."""
+    return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
+
+
+def _inner(first: Entries, second: Entries, dtype: DTypeLike) -> Scalar:
+    parts = [jnp.sum(a * b, dtype=dtype) for a, b in zip(first, second, strict=True)]
+    return jnp.sum(jnp.stack(parts))
 
 
 def _add(first: Tree, factor: Scalar, second: Tree) -> Tree:
-    return jax.tree.map(lambda a, b: a + factor * b, first, second)
+    return jax.tree.map(lambda a, b: a + factor.astype(b.dtype) * b, first, second)
 
 
 def _largest(vector: Entries, scales: Entries) -> Scalar:

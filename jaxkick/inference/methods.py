@@ -11,13 +11,17 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxkick._typing import Array, Float, Scalar
+from jaxkick._typing import Array, Bool, Float, Scalar
 from jaxkick.chains.step import Site, gain, log_normaliser
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, sum_over
 from jaxkick.likelihoods import Derivatives
+from jaxkick.likelihoods.integrals import is_misjudged
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
+
+# About so many integrals are checked.
+_CHECKED = 500
 
 
 class Linearization(NamedTuple):
@@ -30,6 +34,7 @@ class Linearization(NamedTuple):
         curvature: minus its second derivative, w; negative where a likelihood is not
             log-concave.
         second: what `site_precision` makes the precision of an entry's site from.
+        variance: the variance of f that the likelihood was evaluated under.
     """
 
     observed: Scalar
@@ -37,6 +42,7 @@ class Linearization(NamedTuple):
     pull: Float[Array, " N"]
     curvature: Float[Array, " N"]
     second: Float[Array, " N"]
+    variance: Float[Array, " N"]
 
 
 class AbstractMethod(eqx.Module):
@@ -54,6 +60,18 @@ class AbstractMethod(eqx.Module):
             problem: model and data.
             cavities: the cavities under the sites.
             sites: the current sites.
+        """
+
+    @abc.abstractmethod
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """`Linearization.second` after the marginal means of f have moved.
+
+        Args:
+            problem: model and data.
+            linear: the factors before.
+            move: the change of every mean.
         """
 
     @abc.abstractmethod
@@ -77,6 +95,12 @@ class AbstractMethod(eqx.Module):
         Equal to `Linearization.observed`; the evidence takes its value from there and its
         derivative from here.
         """
+
+    @abc.abstractmethod
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        """Return whether the integral of any likelihood is known to be wrong."""
 
     @abc.abstractmethod
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
@@ -112,7 +136,16 @@ class ExpectationPropagation(AbstractMethod):
         # The variance of the tilted distribution relative to that of the cavity.
         shrink = 1.0 + second * score.variance
         pull = (first + second * (marginal.mean - score.mean)) / shrink
-        return Linearization(jnp.sum(value), marginal.mean, pull, -second / shrink, second)
+        return Linearization(
+            jnp.sum(value), marginal.mean, pull, -second / shrink, second, score.variance
+        )
+
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        pull = linear.pull - linear.curvature * move
+        mean = linear.score + move - linear.variance * pull
+        return problem.observe(_log_partition, ScoreMoments(mean, linear.variance)).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
@@ -126,6 +159,11 @@ class ExpectationPropagation(AbstractMethod):
     ) -> Scalar:
         score = problem.to_observations(cavities)
         return jnp.sum(problem.observe(_log_partition, score).value)
+
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        return _any_misjudged(problem, problem.to_observations(cavities), expected=False)
 
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_site_normaliser, cavities, sites)
@@ -156,7 +194,13 @@ class ReverseKL(AbstractMethod):
     ) -> Linearization:
         score = problem.to_observations(add_sites(cavities, sites))
         value, first, second = problem.observe(_expectation, score)
-        return Linearization(jnp.sum(value), score.mean, first, -second, second)
+        return Linearization(jnp.sum(value), score.mean, first, -second, second, score.variance)
+
+    def second_after(
+        self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        score = ScoreMoments(linear.score + move, linear.variance)
+        return problem.observe(_expectation, score).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
@@ -168,6 +212,12 @@ class ReverseKL(AbstractMethod):
     ) -> Scalar:
         score = problem.to_observations(add_sites(cavities, sites))
         return jnp.sum(problem.observe(_expectation, score).value)
+
+    def is_misjudged(
+        self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
+    ) -> Bool[Array, ""]:
+        marginals = add_sites(cavities, sites)
+        return _any_misjudged(problem, problem.to_observations(marginals), expected=True)
 
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
@@ -184,6 +234,19 @@ def _expectation(problem: Problem, score: ScoreMoments) -> Derivatives:
     if problem.weight is None:
         return expected
     return Derivatives(*(problem.weight * part for part in expected))
+
+
+def _any_misjudged(problem: Problem, score: ScoreMoments, expected: bool) -> Bool[Array, ""]:
+    """Check the integrals of a sample of observations, if quadrature may have gone wrong."""
+    if not problem.likelihood.is_searched:
+        return jnp.zeros((), bool)
+    stride = max(len(problem.mask) // _CHECKED, 1)
+    parts = (problem.outcome, score.mean, score.variance, problem.weight)
+    outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
+    wrong = is_misjudged(
+        problem.likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected
+    )
+    return jnp.any(wrong & problem.mask[::stride])
 
 
 def _site_normaliser(cavity: ScoreMoments, site: Site) -> Float[Array, "C R"]:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Bool, Float, Int, Real, Scalar
 from jaxkick._xla import compute_once
-from jaxkick.chains.devices import all_entries, gathered_positions, shared_out
+from jaxkick.chains.devices import all_entries, gathered_positions, on_every_device, shared_out
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import Smoothed, smooth_chain
 from jaxkick.chains.step import Site, StepModel
@@ -32,6 +33,7 @@ __all__ = [
     "cavities_of",
     "entry_means",
     "make_problem",
+    "restart_ages",
     "sum_over",
 ]
 
@@ -95,6 +97,15 @@ class Problem(eqx.Module):
             Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.chains
         )
 
+    def masked_sites(self, sites: Sites) -> Sites:
+        """`sites` with zeros for the observations that do not count."""
+
+        def mask(chain: int, site: Site) -> Site:
+            counts = self.at_entries(self.mask, chain) & (self.entry_coefficients[chain] != 0)
+            return Site(*(jnp.where(counts, part, 0.0) for part in site))
+
+        return tuple(mask(chain, site) for chain, site in enumerate(sites))
+
     def to_observations(self, entries: tuple[ScoreMoments, ...]) -> ScoreMoments:
         """Mean and variance of every observation's score, from those of its entries.
 
@@ -150,7 +161,7 @@ class Problem(eqx.Module):
             for chain, x in enumerate(self.entry_coefficients)
         )
 
-    def at_entries(self, observations: Float[Array, " N"], chain: int) -> Float[Array, "C R"]:
+    def at_entries(self, observations: Real[Array, " N"] | Bool[Array, " N"], chain: int) -> Array:
         """The value of every entry's observation, for one chain."""
         return jnp.take(observations, self.entry_observations[chain], mode="clip")
 
@@ -223,6 +234,40 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
         ),
         offset=_share_out(_offset(data, entry_means(model, data)), mesh),
     )
+
+
+def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
+    """Count the age of each feature from the first of its entries that counts.
+
+    Kernels with the origin `FIRST` then start where the data starts for them, whatever was
+    masked out or has a weight of zero. A feature without such an entry keeps its ages.
+    """
+    if mask is None and data.weight is None:
+        return data
+    chains = _restart_ages(data.without_index(), mask).chains
+    return eqx.tree_at(lambda data: data.chains, data, chains)
+
+
+@eqx.filter_jit
+def _restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
+    counts = _counted(mask, data)
+    if data.weight is not None:
+        counts &= _padded(data.weight, data) > 0
+
+    def restart(chain: Chain) -> Chain:
+        seen = jnp.take(counts, chain.source // data.coefficients.shape[1], fill_value=False)
+        # Along the rows, where the entries of a feature are consecutive.
+        first, age, seen = (
+            on_every_device(part.T.ravel(), chain.mesh) for part in (chain.first, chain.age, seen)
+        )
+        opening = lax.cummax(jnp.where(first, jnp.arange(first.size, dtype=jnp.int32), 0))
+        start = jnp.full_like(age, jnp.inf).at[opening].min(jnp.where(seen, age, jnp.inf))[opening]
+        age = age - jnp.where(jnp.isfinite(start), start, 0.0)
+        age = age.reshape(chain.age.shape[::-1]).T
+        return eqx.tree_at(lambda c: c.age, chain, shared_out(age, chain.mesh, 1))
+
+    chains = tuple(restart(chain) for chain in data.chains)
+    return eqx.tree_at(lambda data: data.chains, data, chains)
 
 
 def _padded(values: Array | None, data: Dataset, mode: str = "constant") -> Array | None:

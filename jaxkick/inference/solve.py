@@ -28,6 +28,7 @@ from jaxkick.inference.problem import (
     entry_means,
     make_problem,
 )
+from jaxkick.inference.status import Status
 from jaxkick.model import Model
 
 __all__ = ["Progress", "Solution", "fixed_point", "run", "smoother_states"]
@@ -103,6 +104,10 @@ def _solve(
     problem = make_problem(model, data, mask)
     end = fixed_point(problem, method, start, settings, report)
     entries = add_sites(end.cavities, end.sites)
+    wrong = lax.stop_gradient(method.is_misjudged(problem, end.cavities, end.sites))
+    status = jnp.where(
+        wrong & (end.status == int(Status.CONVERGED)), int(Status.INACCURATE), end.status
+    )
     return Solution(
         sites=end.sites,
         entries=_with_means(entries, entry_means(model, data)),
@@ -110,7 +115,7 @@ def _solve(
         log_marginal_likelihood=log_evidence(problem, method, end),
         steps=end.steps,
         distance=end.distance,
-        status=end.status,
+        status=status,
     )
 
 

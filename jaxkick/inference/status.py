@@ -13,6 +13,7 @@ class Status(enum.IntEnum):
     CONVERGED = 0
     MAX_STEPS = 1
     DIVERGED = 2
+    INACCURATE = 3
 
 
 class InferenceError(RuntimeError):
@@ -29,6 +30,12 @@ def raise_unless_converged(
                 f"Inference diverged after {int(steps)} steps: some variance became negative or "
                 "a number overflowed. Look for extreme parameters or outcomes, try `ReverseKL()` "
                 "or float64, or pass `throw=False` to get the last feasible state."
+            )
+        case Status.INACCURATE:
+            raise InferenceError(
+                "The likelihood could not be integrated: quadrature found one of its peaks and "
+                "missed others. Define `log_partition` and `expectation` of the likelihood, or "
+                "pass `throw=False` to get the posterior all the same."
             )
         case Status.MAX_STEPS:
             raise InferenceError(

@@ -19,6 +19,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit, check_method, read_mask
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
+from jaxkick.inference.problem import restart_ages
 from jaxkick.inference.status import InferenceError
 from jaxkick.io import Checkpoint
 from jaxkick.learning.objective import Evaluation, Objective, Template, named_values, perturb, split
@@ -143,7 +144,7 @@ def learn(
     check_method(method, 1)
     objective = Objective(
         template=template,
-        data=data.without_index(),
+        data=restart_ages(data.without_index(), read_mask(mask, data)),
         method=eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype)),
         tol=jnp.asarray(inference_tol, dtype),
         mask=read_mask(mask, data),

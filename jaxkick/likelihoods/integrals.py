@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._math import Derivatives, gaussian_expectation, tilted_log_partition
-from jaxkick._typing import Array, Float, Values
+from jaxkick._typing import Array, Bool, Float, Values
 from jaxkick.parameters import resolve
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = [
     "OutcomeGrid",
     "align",
     "expectation_by_quadrature",
+    "is_misjudged",
     "log_partition_by_quadrature",
     "outcome_grid",
 ]
@@ -37,6 +38,11 @@ _HALVINGS = 40
 _END = 16
 _END_SHARE = 0.005
 _TAIL_DENSITY = 1e-6
+# Two even grids over the Gaussian that check the adaptive one: nodes of each, and how far they
+# reach in standard deviations.
+_EVEN_NODES, _EVEN_REACH = (1025, 1537), 9.0
+# The largest difference of two logarithms, or expectations, that counts as agreement.
+_AGREEMENT = 1e-2
 
 
 def log_partition_by_quadrature(
@@ -77,6 +83,52 @@ def expectation_by_quadrature(
         variance,
     )
     return Derivatives(value + likelihood.constant(outcome), first, second)
+
+
+def is_misjudged(
+    likelihood: "AbstractLikelihood",
+    outcome: Values,
+    mean: Values,
+    variance: Values,
+    weight: Values | None,
+    expected: bool,
+) -> Bool[Array, "..."]:
+    """Return whether adaptive quadrature misses what even grids see.
+
+    Adaptive quadrature looks for one peak, so it can miss another one. Even grids see all peaks.
+    Where two of them agree, the adaptive integral must agree with them. Where they do not, peaks
+    are too narrow for them, and there must not be several.
+
+    Args:
+        likelihood: any likelihood.
+        outcome: outcomes.
+        mean: means of scores.
+        variance: variances of scores.
+        weight: powers on the likelihood, or `None`.
+        expected: whether to check the expectation of log p instead of the partition function.
+    """
+    likelihood = resolve(likelihood, mean.dtype)
+
+    def even(count: int) -> tuple[Values, Bool[Array, "..."]]:
+        """The integral over a grid, and whether the integrand has several peaks."""
+        nodes = jnp.linspace(-_EVEN_REACH, _EVEN_REACH, count, dtype=mean.dtype)[:, None]
+        log_mass = jax.nn.log_softmax(-0.5 * jnp.square(nodes), axis=0)
+        value = likelihood.log_prob(outcome, mean + jnp.sqrt(variance) * nodes)
+        if expected:
+            return jnp.sum(jnp.exp(log_mass) * value, axis=0), jnp.zeros(mean.shape, bool)
+        terms = log_mass + (value if weight is None else weight * value)
+        high = terms[1:-1] > jnp.max(terms, axis=0) - _NEGLIGIBLE
+        peak = (terms[1:-1] > terms[:-2]) & (terms[1:-1] >= terms[2:]) & high
+        return jax.nn.logsumexp(terms, axis=0), jnp.sum(peak, axis=0) > 1
+
+    if expected:
+        found = likelihood.expectation(outcome, mean, variance).value
+    else:
+        found = likelihood.log_partition(outcome, mean, variance, weight).value
+    (one, several), (other, _) = (even(count) for count in _EVEN_NODES)
+    scale = _AGREEMENT * (1.0 + jnp.abs(found)) if expected else _AGREEMENT
+    agree = jnp.abs(one - other) < scale
+    return jnp.where(agree, jnp.abs(one - found) > 2.0 * scale, several)
 
 
 def align(mean: ArrayLike, *others: ArrayLike) -> tuple[Values, ...]:

@@ -205,6 +205,12 @@ class AbstractLikelihood(eqx.Module):
         """
         return None
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether quadrature must search for the peak of the likelihood, and may miss one."""
+        kind, base = type(self), AbstractLikelihood
+        return kind.anchor is base.anchor and kind.log_partition is base.log_partition
+
     # Predictions
 
     def predictive_log_prob(

@@ -23,7 +23,7 @@ from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod
-from jaxkick.inference.problem import ScoreMoments, Sites
+from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
 from jaxkick.inference.solve import Progress, run, smoother_states
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
@@ -161,7 +161,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         if not allow_repeats:
             refuse_repeats(self.data.observations, new)
         warn_of_new_names(self.data.names, new.names)
-        data = self.data.extended(new)
+        data = restart_ages(self.data.extended(new), None)
         model = _extend_means(self.model, self.data, data)
         check_fit(model, data, None)
         start = carry_sites(self.sites, self.data, data)

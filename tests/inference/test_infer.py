@@ -93,6 +93,22 @@ def test_counts_that_no_longer_count_leave_no_trace_in_reverse_kl():
             assert np.count_nonzero(part) == 2 * matches
 
 
+@pytest.mark.parametrize("kernel", [jk.kernels.Wiener(1.0), jk.kernels.Affine(0.5, 0.1)])
+def test_origins_are_at_the_first_match_that_counts(kernel):
+    model = jk.Model(kernel, jk.likelihoods.Probit())
+    rows = ([0.0, 5.0, 6.0, 7.5], ["a", "a", "a", "b"], ["b", "b", "c", "c"], [1.0, -1.0, 1.0, 1.0])
+    data, keep, times = jk.Dataset.from_pairs(*rows), np.arange(4) > 0, np.array([3.0, 5.5, 9.0])
+    weighted = jk.Dataset.from_pairs(*rows, weight=keep.astype(float))
+    expected = jk.infer(model, data.subset(keep), tol=1e-9)
+    masked = jk.infer(model, data, mask=keep, tol=1e-9)
+    for found in (masked, jk.infer(model, weighted, tol=1e-9)):
+        evidences = found.log_marginal_likelihood, expected.log_marginal_likelihood
+        np.testing.assert_allclose(*evidences, rtol=1e-8)
+        for name in ("mean", "variance"):
+            pair = (getattr(each.predict("a", "b", times), name) for each in (found, expected))
+            np.testing.assert_allclose(*pair, atol=1e-8)
+
+
 def test_masks_do_not_compile_anew():
     traces = []
 

@@ -87,3 +87,35 @@ def test_an_outlier_counts_the_same_wherever_it_stands():
         evidences.append(float(posterior.log_marginal_likelihood))
     assert np.isfinite(evidences[0])
     np.testing.assert_allclose(evidences[0], evidences[1], rtol=1e-9)
+
+
+class Bumps(jk.likelihoods.AbstractLikelihood):
+    """Two peaks: at the outcome, and at -3."""
+
+    width: float
+
+    def log_prob(self, outcome, score):
+        def bump(centre):
+            z = (score - centre) / self.width
+            return -0.5 * z * z - jnp.log(2.0 * self.width * jnp.sqrt(2.0 * jnp.pi))
+
+        return jnp.logaddexp(bump(outcome), bump(-3.0))
+
+
+@pytest.mark.parametrize("width", [1.0, 0.05, 0.01])
+def test_a_missed_peak_has_a_status(width):
+    """Quadrature looks for one peak; where that is not enough, the status says so."""
+    data = jk.Dataset.from_pairs([0.0], ["a"], ["b"], [1.0])
+    likelihood = Bumps(width)
+    model = jk.Model(jk.kernels.Constant(2.0), likelihood)
+    posterior = jk.infer(model, data, throw=False)
+    x = np.linspace(-20.0, 20.0, 400_001)
+    density = np.exp(np.asarray(likelihood.log_prob(1.0, jnp.asarray(x))) - x * x / 8.0)
+    truth = np.log(np.sum(density) * (x[1] - x[0]) / np.sqrt(8.0 * np.pi))
+    if abs(float(posterior.log_marginal_likelihood) - truth) > 0.05:
+        assert posterior.status == jk.Status.INACCURATE
+        with pytest.raises(jk.InferenceError, match="could not be integrated"):
+            jk.infer(model, data)
+    else:
+        assert posterior.converged
+    assert posterior.converged == (width == 1.0)
