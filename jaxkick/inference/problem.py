@@ -251,8 +251,9 @@ def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
 @eqx.filter_jit
 def _restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
     counts = _counted(mask, data)
-    if data.weight is not None:
-        counts &= _padded(data.weight, data) > 0
+    weight = _padded(data.weight, data)
+    if weight is not None:
+        counts &= weight > 0
 
     def restart(chain: Chain) -> Chain:
         seen = jnp.take(counts, chain.source // data.coefficients.shape[1], fill_value=False)
