@@ -47,7 +47,7 @@ _LEAST_STEP = 0.1
 _BEST_RATE, _WORST_RATE = 0.5, 0.98
 # What is assumed of moves before there are two of them.
 _UNKNOWN_RATE = 0.75
-_WINDOW = 2
+_WINDOW = 3
 _MOST_REJECTED = 20
 
 
@@ -413,6 +413,7 @@ def _distance_left(moves: Float[Array, " window"], taken: Scalar) -> Scalar:
     """
     known = jnp.isfinite(moves[1:]) & (moves[1:] > 0)
     ratios = moves[:-1] / jnp.where(known, moves[1:], 1.0)
-    rates = jnp.where(known, 1.0 - (1.0 - ratios) / taken, _UNKNOWN_RATE)
-    rate = jnp.clip(jnp.max(rates), _BEST_RATE, _WORST_RATE)
+    slowest = jnp.max(jnp.where(known, 1.0 - (1.0 - ratios) / taken, -jnp.inf))
+    rate = jnp.where(jnp.any(known), slowest, _UNKNOWN_RATE)
+    rate = jnp.clip(rate, _BEST_RATE, _WORST_RATE)
     return jnp.where(moves[0] == 0, 0.0, moves[0] / taken * rate / (1.0 - rate))
