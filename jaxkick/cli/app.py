@@ -147,7 +147,9 @@ def predict(
     if (first is None) != (second is None) or (first is None) == (fixtures is None):
         raise UsageError("give --first and --second for one match, or --fixtures for many.")
     if home and away:
-        raise UsageError("--home and --away contradict each other. Without them nobody is at home.")
+        raise UsageError(
+            "--home and --away contradict each other. Without them the match is on neutral ground."
+        )
     if fixtures is not None and (time is not None or home or away):
         raise UsageError("--fixtures gives times and places. Leave out --time, --home and --away.")
 

@@ -1,6 +1,6 @@
 """From the user's tables to chains: read, check, encode.
 
-The way of one match from `Dataset.from_frame` to a chain:
+How a match gets from `Dataset.from_frame` to a chain:
 
 1. `schema.Schema.of` keeps what the columns of the table mean.
 2. `reading.read_frame` takes these columns out of the table; `columns` converts them to arrays.

@@ -80,7 +80,7 @@ def as_column(values: Any, argument: str) -> Column:
 
 
 def check_length(column: Column, argument: str, num_rows: int) -> None:
-    """Refuse a column that does not have one value for each observation."""
+    """Reject a column without one value for each observation."""
     if len(column) != num_rows:
         raise DataError(
             f"{{argument}} has {len(column):,} values for {num_rows:,} observations",

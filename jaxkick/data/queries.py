@@ -1,4 +1,4 @@
-"""Questions of predictions: named features at times, as arrays of feature numbers."""
+"""Prediction queries: named features at times, as arrays of feature numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain, repeat

@@ -39,13 +39,13 @@ def infer(
         model: kernels and likelihood.
         data: the observations.
         method: `ExpectationPropagation()`, the default, or `ReverseKL()`.
-        tol: stop when the estimated distance to the fixed point is below this, as the largest
-            over all marginals, in their standard deviations. At the default the log evidence
-            is usually within a hundredth of a nat.
-        max_steps: largest number of iterations; most fits take 4 to 12.
+        tol: stop when the distance to the fixed point is below this: the largest over all
+            marginals, in their standard deviations. At the default the log evidence is usually
+            within a hundredth of a nat.
+        max_steps: maximum number of iterations; most fits take 6 to 12.
         start: a posterior of the same data, or its sites, for a warm start.
-        mask: boolean array of shape (N,); observations where it is False are ignored. Changing
-            it does not compile anew.
+        mask: boolean array of shape (N,); observations where it is False are ignored. A different
+            mask does not trigger compilation.
         throw: whether to raise an error when inference does not converge.
         progress: `True` for a line on standard error, or a function that is called with the
             number of steps and the distance.

@@ -1,4 +1,4 @@
-"""A model joined to data: what an inference method evaluates again and again.
+"""A model and its data, as inference methods evaluate them.
 
 Marginals live in chain layout, likelihoods in observation layout. Every entry belongs to
 one observation and one slot of it, so both ways are gathers and never a scatter.

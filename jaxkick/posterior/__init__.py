@@ -1,4 +1,4 @@
-"""The posterior distribution of all scores and what can be asked of it."""
+"""The posterior distribution of all scores and its queries."""
 
 from jaxkick.posterior.posterior import Posterior
 

@@ -1,4 +1,4 @@
-"""Questions that a posterior and a stream answer alike: predictions and leaderboards."""
+"""Queries shared by `Posterior` and `Stream`: predictions and leaderboards."""
 
 import abc
 from collections.abc import Hashable, Mapping, Sequence

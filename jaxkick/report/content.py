@@ -1,4 +1,4 @@
-"""Everything that a page shows, as JSON can hold it."""
+"""The content of the report as JSON."""
 
 from collections.abc import Hashable, Mapping
 from statistics import NormalDist

@@ -1,7 +1,7 @@
 """Outcomes as functions of a normal score, tabulated for the page.
 
-The page knows no likelihood. For a combined score f ~ N(mean, deviation²) it interpolates
-bilinearly in a table that the likelihood's own methods filled, so any likelihood works.
+The page does not know likelihoods. For a combined score f ~ N(mean, deviation²) it interpolates
+bilinearly in a table computed by the likelihood, so any likelihood works.
 """
 
 import base64

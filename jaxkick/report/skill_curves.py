@@ -1,4 +1,4 @@
-"""Skill curves as few knots, between which linear interpolation is as good as the posterior."""
+"""Skill curves as knots for linear interpolation."""
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise

@@ -62,7 +62,7 @@ Jaxkick.leaderboard = (() => {
     },
     {
       label: `${share} % interval`,
-      hint: "Contains the true rating with this probability; sorts by the lower end",
+      hint: "Interval of the rating; sorts by its lower end",
       value: (r) => bounds(r.mean, r.variance)[0],
       cell: bar,
       falls: true,
@@ -70,7 +70,7 @@ Jaxkick.leaderboard = (() => {
     },
     {
       label: "Ranks",
-      hint: `Contains the true rank with a probability of ${share} %`,
+      hint: `${share} % interval of the rank`,
       value: (r) => r.rankLower + r.rankUpper / 1e6,
       cell: (r) => `${r.rankLower}–${r.rankUpper}`,
       number: true,
