@@ -55,7 +55,7 @@ def outputs(numbers, data, likelihood, method):
         data, coefficients=numbers.coefficients, outcome=numbers.outcome, weight=numbers.weight
     )
     posterior = jk.infer(jk.Model(kernel, own), data, method, tol=1e-11)
-    ahead = posterior.predict([0, 2], [1, 7], [2.3, 5.0])
+    ahead = posterior.predict([0, 2], [1, 7], [2.3, 5.0], allow_unknown=True)
     parts = (*posterior.observations, ahead.mean, ahead.variance, ahead.log_prob(1.0))
     return jnp.concatenate(parts)
 

@@ -67,7 +67,7 @@ def test_commands_on_a_saved_fit(folder):
         ("leaderboard", model),
         ("predict", model, "--first", "Ada", "--second", "Dan", "--time", "2021-06-01"),
         ("predict", model, "--fixtures", later),
-        ("update", model, later, "--output", folder / "updated.jaxkick"),
+        ("update", model, later, "--output", folder / "updated"),
     ):
         ran = run(*command)
         assert ran.code == 0, ran.err

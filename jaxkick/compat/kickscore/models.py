@@ -257,11 +257,32 @@ class BinaryModel(Model):
         return _win_first(self._predict((team1, team2), t))
 
 
+class _OwnMargins:
+    """Ties with a margin for each observation, where an array would mean several levels."""
+
+    _has_differences, _largest = False, 1
+
+
+class _ProbitMargins(_OwnMargins, jk.likelihoods.OrdinalProbit):
+    pass
+
+
+class _LogitMargins(_OwnMargins, jk.likelihoods.OrdinalLogit):
+    pass
+
+
 class TernaryModel(Model):
     """A model of wins, ties and losses."""
 
     def __init__(self, margin=0.1, obs_type="probit", **options):
-        super().__init__(getattr(jk.likelihoods, f"Ordinal{_kind(obs_type)}"), **options)
+        kind = _kind(obs_type)
+        alike = getattr(jk.likelihoods, f"Ordinal{kind}")
+        own = {"Probit": _ProbitMargins, "Logit": _LogitMargins}[kind]
+
+        def likelihood(margin):
+            return (own if np.ndim(getattr(margin, "value", margin)) else alike)(margin)
+
+        super().__init__(likelihood, **options)
         self.margin = margin
 
     def observe(self, winners, losers, t, tie=False, margin=None, *, weight=1.0):
