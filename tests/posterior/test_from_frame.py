@@ -249,10 +249,19 @@ def test_predictions_with_labels_and_pairs(tmp_path):
     np.testing.assert_allclose(matches.variance, wanted.variance, rtol=1e-12)
     assert stream.predict("ant", "bee", 4.0, covariates=given).p_win > 0.5
     # A label that the data does not have has the prior's score; so have new competitors.
-    new = posterior.predict("ant", "dog", 4.0, covariates={"surface": "ice", "stadium": "Wembley"})
+    given = {"surface": "ice", "stadium": "Wembley"}
+    new = posterior.predict("ant", "dog", 4.0, covariates=given, allow_unknown=True)
     plain = {"ant": 1.0, "dog": -1.0, Feature("Wembley", "stadium"): 1.0}
-    expected = posterior.linear_combination(plain, 4.0)
+    expected = posterior.linear_combination(plain, 4.0, allow_unknown=True)
     assert float(new.variance) == pytest.approx(float(expected.variance) + 3.0)
+    with pytest.raises(jk.DataError, match=r"^`covariates\['surface'\]` is 'ice'.*'clay', 'grass'"):
+        posterior.predict("ant", "bee", 4.0, covariates=given)
+    with pytest.raises(jk.DataError, match=r"^Row 1: .*'gras', .* Did you mean 'grass'\?"):
+        posterior.forecast(fixtures.assign(surface=["clay", "gras"]))
+    with pytest.raises(jk.DataError, match=r"'Surface', which the data .* mean 'surface'\?"):
+        posterior.predict("ant", "bee", 4.0, covariates={"Surface": "clay"})
+    # A competitor may meet a known label for the first time.
+    posterior.predict("cat", "bee", 4.0, covariates={"surface": "clay"})
     board = posterior.leaderboard(group="surface")
     assert "ant surface clay" in set(board["name"])
     assert set(posterior.leaderboard()["name"]) == {"ant", "bee", "cat"}
