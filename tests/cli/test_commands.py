@@ -236,7 +236,7 @@ def test_evaluate(league):
 
 
 def test_evaluate_reports_missing_convergence(league):
-    options = ("--start", "2020-12-01", "--max-steps", 1, "--format", "json")
+    options = ("--start", "2020-12-01", "--every", "month", "--max-steps", 1, "--format", "json")
     ran = run("evaluate", league.results, *OPTIONS, *options)
     assert ran.code == 3
     assert "has not converged after 1 steps. Raise --max-steps" in ran.err
