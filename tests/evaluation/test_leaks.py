@@ -71,7 +71,8 @@ def test_predictions_equal_those_of_data_that_ends_before_the_block():
         if all(begins[name] in (TIMES[row], *TIMES[past]) for name in (FIRST[row], SECOND[row]))
     ]
     assert len(rows) > 1
-    truth = posterior.predict(FIRST[rows].tolist(), SECOND[rows].tolist(), TIMES[rows])
+    sides = FIRST[rows].tolist(), SECOND[rows].tolist()
+    truth = posterior.predict(*sides, TIMES[rows], allow_unknown=True)
     places = [int(np.flatnonzero(forecasts.rows == row)[0]) for row in rows]
     np.testing.assert_allclose(forecasts.mean[places], truth.mean, atol=1e-6)
     np.testing.assert_allclose(forecasts.variance[places], truth.variance, atol=1e-6)
