@@ -143,6 +143,7 @@ def test_line_ups_over_columns():
             "the name 'level', which is reserved",
         ),
         ({"result": ("x", "x")}, r"`result` is \('x', 'x'\), but must be the names of two columns"),
+        ({"home": True}, "^Without outcomes the first side won .* puts every winner at home"),
         ({"home": 1}, "`home` is 1, but must be True if the first side is at home"),
         ({"interactions": {"a": "b"}}, "`interactions` is .*, but must be the name of a column"),
         ({"interactions": "home"}, "`interactions` is 'home', .* names of other groups. Rename"),

@@ -167,9 +167,7 @@ def test_names_of_counts_are_known_with_and_without_their_roles():
     posterior = of_counts()["posterior"]
     with pytest.raises(ValueError, match=r"'anr' in `first` is not .* Did you mean 'ant'"):
         posterior.predict("anr", "bee", 3.0)
-    with pytest.raises(
-        ValueError, match=r"'ant' in `name` is not .* Feature\('ant', 'att"
-    ):
+    with pytest.raises(ValueError, match=r"'ant' in `name` is not .* Feature\('ant', 'att"):
         posterior.scores("ant")
 
 
