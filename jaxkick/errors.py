@@ -257,9 +257,9 @@ def plain(value: Any) -> Any:
 
 
 def warn_caller(warning: Warning) -> None:
-    """Warn at the first stack frame outside of jaxkick and jaxtyping (used in the tests)."""
+    """Warn at the first stack frame outside of jaxkick and of libraries that wrap its methods."""
     level, frame = 1, sys._getframe()
-    inside = ("jaxkick.", "jaxtyping.")
+    inside = ("jaxkick.", "equinox.", "jaxtyping.")
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(inside):
         level, frame = level + 1, frame.f_back
     warnings.warn(warning, stacklevel=level)

@@ -82,6 +82,7 @@ def fit(
     output: options.Output,
     reading: options.Reading,
     fixtures: options.Fixtures = None,
+    allow_unknown: options.Newcomers = False,
     title: options.Title = None,
     unit: options.Unit = None,
     scale: options.Scale = None,
@@ -117,10 +118,12 @@ def fit(
         start = suggest_model(data)
         shown = inputs.read_scale(scale, start.likelihood)
         if fixtures is not None:
-            inputs.read_fixtures(fixtures, reading, schema, data.index.scale)
+            inputs.read_fixtures(fixtures, reading, schema, data, allow_unknown)
         folder = fitting.make_folder(output)
         posterior, converged = fitting.fit_model(data, start, folder, max_steps)
-        board, files = _write_league(posterior, folder, shown, fixtures, reading, title)
+        board, files = _write_league(
+            posterior, folder, shown, fixtures, reading, allow_unknown, title
+        )
     emit(_head(board, top), form)
     _finish([folder / inputs.MODEL_FILE, *files], converged)
 
@@ -162,7 +165,7 @@ def predict(
         if fixtures is not None:
             columns = inputs.forecast_file(posterior, fixtures, reading, allow_unknown)
         else:
-            known = inputs.competitors(posterior)
+            known = inputs.competitors(posterior.data)
             sides = [
                 inputs.known_name(name, known, option, allow_unknown)
                 for option, name in {"--first": first, "--second": second}.items()
@@ -262,6 +265,7 @@ def update(
     reading: options.Reading,
     output: options.NewOutput = None,
     fixtures: options.Fixtures = None,
+    allow_unknown: options.Newcomers = False,
     title: options.Title = None,
     allow_repeats: options.Repeats = False,
     scale: options.Scale = None,
@@ -289,8 +293,6 @@ def update(
         posterior = inputs.load_posterior(path)
         schema = inputs.schema_of(posterior)
         shown = inputs.read_scale(scale, posterior.model.likelihood)
-        if fixtures is not None:
-            inputs.read_fixtures(fixtures, reading, schema, posterior.data.index.scale)
         matches = inputs.read_matches(results, reading, schema)
         if output is not None:
             path = fitting.make_folder(output) / inputs.MODEL_FILE
@@ -298,8 +300,12 @@ def update(
             updated = posterior.update(
                 matches.columns, on_invalid=on_invalid.value, allow_repeats=allow_repeats
             )
+        if fixtures is not None:
+            inputs.read_fixtures(fixtures, reading, schema, updated.data, allow_unknown)
         jaxkick.save(path, updated)
-        board, files = _write_league(updated, path.parent, shown, fixtures, reading, title)
+        board, files = _write_league(
+            updated, path.parent, shown, fixtures, reading, allow_unknown, title
+        )
     emit(_head(board, top), form)
     _finish([path, *files])
 
@@ -310,6 +316,7 @@ def _write_league(
     scale: Any,
     fixtures: Path | None,
     reading: options.Reading,
+    allow_unknown: bool,
     title: str | None,
 ) -> tuple[Any, list[Path]]:
     """Write the leaderboard, forecasts, a plot and a report; return the leaderboard and files."""
@@ -317,12 +324,12 @@ def _write_league(
 
     with console.stage("ranking"):
         board = posterior.leaderboard(scale=scale)
-        known = inputs.competitors(posterior)
+        known = inputs.competitors(posterior.data)
         best = [known[str(name)] for name in board["name"]]
         if fixtures is None:
             forecasts = fitting.pair_up(posterior, best[:_PAIRED], _time_of(posterior))
         else:
-            forecasts = inputs.forecast_file(posterior, fixtures, reading, newcomers=True)
+            forecasts = inputs.forecast_file(posterior, fixtures, reading, allow_unknown)
     with console.stage("writing"):
         tables = {"leaderboard": board, "forecasts": forecasts}
         if (folder / "peaks.csv").exists():

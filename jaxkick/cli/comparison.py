@@ -30,7 +30,7 @@ def compare_with_elo(
     Args:
         data: the matches.
         start: the first time to predict; that of the last fifth of the matches if `None`.
-        every: `"day"` or `"week"`.
+        every: `"day"`, `"week"`, `"month"` or `"year"`.
         max_steps: the maximum number of learning steps.
 
     Returns:

@@ -158,9 +158,9 @@ def schema_of(posterior: Posterior) -> Schema:
     return posterior.data.schema
 
 
-def competitors(posterior: Posterior) -> dict[str, Hashable]:
+def competitors(data: Dataset) -> dict[str, Hashable]:
     """Competitors by their names as texts, without home advantage and covariates."""
-    names, schema = posterior.data.names, posterior.data.schema
+    names, schema = data.names, data.schema
     if schema is None:
         return {str(name): name for name in names}
     if schema.counts is not None:
@@ -185,12 +185,22 @@ def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: 
     return known.get(name, name)
 
 
-def read_fixtures(path: Path, reading: Reading, schema: Schema, scale: TimeScale) -> Matches:
-    """Read future matches, which need times of the same kind as those of the data."""
+def read_fixtures(
+    path: Path, reading: Reading, schema: Schema, data: Dataset, newcomers: bool
+) -> Matches:
+    """Read future matches, with the kind of times and the competitors of the data.
+
+    Args:
+        path: the file.
+        reading: options for reading it.
+        schema: the columns of the fitted file.
+        data: the fitted matches.
+        newcomers: whether unknown competitors are allowed.
+    """
     matches = read_matches(path, reading, schema, with_outcome=False)
     if isinstance(schema.time, str):
         with file_errors(matches.table):
-            missing = np.isnan(scale.to_numbers(matches.columns[schema.time], "time"))
+            missing = np.isnan(data.index.scale.to_numbers(matches.columns[schema.time], "time"))
             if missing.any():
                 raise DataError(
                     "{argument} is missing",
@@ -200,6 +210,13 @@ def read_fixtures(path: Path, reading: Reading, schema: Schema, scale: TimeScale
                     row=int(np.argmax(missing)),
                     count=int(missing.sum()),
                 )
+    known = competitors(data)
+    for option, side in {"--first": schema.first, "--second": schema.second}.items():
+        for column, _ in _side_columns(side):
+            names = matches.columns[column]
+            for row, name in enumerate(names):
+                where = f"{matches.table.place(row)}: `{option}` (column {column!r})"
+                names[row] = None if name is None else known_name(name, known, where, newcomers)
     return matches
 
 
@@ -207,15 +224,7 @@ def forecast_file(
     posterior: Posterior, path: Path, reading: Reading, newcomers: bool
 ) -> dict[str, Any]:
     """Forecast the matches of a file; `newcomers` allows unknown competitors."""
-    schema = schema_of(posterior)
-    matches = read_fixtures(path, reading, schema, posterior.data.index.scale)
-    known = competitors(posterior)
-    for option, side in {"--first": schema.first, "--second": schema.second}.items():
-        for column, _ in _side_columns(side):
-            names = matches.columns[column]
-            for row, name in enumerate(names):
-                where = f"{matches.table.place(row)}: `{option}` (column {column!r})"
-                names[row] = None if name is None else known_name(name, known, where, newcomers)
+    matches = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(matches.table):
         return posterior.forecast(matches.columns, allow_unknown=newcomers)
 

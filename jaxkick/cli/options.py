@@ -15,7 +15,7 @@ from jaxkick.cli.output import Format
 
 ReadAs = StrEnum("ReadAs", ["result", "difference", "counts"])
 TimeUnit = StrEnum("TimeUnit", ["year", "month", "week", "day", "hour", "minute", "second"])
-Every = StrEnum("Every", ["day", "week"])
+Every = StrEnum("Every", ["day", "week", "month", "year"])
 Invalid = StrEnum("Invalid", {"stop": "raise", "drop": "drop"})
 
 Results = Annotated[Path, typer.Argument(help="Results as CSV (may be gzipped) or Parquet.")]

@@ -28,7 +28,7 @@ from jaxkick.data.sides import (
     read_further,
     read_side,
 )
-from jaxkick.errors import DataError, plain, suggest_names
+from jaxkick.errors import DataError, did_you_mean, plain, suggest_names
 
 __all__ = [
     "Directory", "Match", "Query", "check_known", "read_match", "read_matches", "read_names",
@@ -147,6 +147,7 @@ def read_query(
     # The last element is for empty slots, whose code is -1.
     ids = np.append(directory.feature_ids(names), -1)
     if not allow_unknown:
+        _check_labels(directory, labels, bool(lengths))
         # A competitor may be new to a label or to an opponent, so these features are not checked.
         parts = zip([*sides, *["covariates"] * len(covariates)], blocks, strict=True)
         _check_known(directory, names, ids, parts, bool(lengths))
@@ -199,7 +200,14 @@ def read_match(
                 "Leave it out, or build the data with `Dataset.from_frame(..., home=...)`.",
                 argument="home",
             )
-        sides = np.asarray(home, np.float64)
+        try:
+            sides = np.asarray(home, np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                "{argument} is {value}, but must be +1 (first at home), -1 (second) or 0 (neutral)",
+                argument="home",
+                value=home,
+            ) from None
         extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
     _check_sides(first, second)
     return Match(first, second, extra)
@@ -236,6 +244,16 @@ def _read_covariates(
     schema = directory.schema
     roles = () if schema is None else schema.interactions
     known = {HOME, *roles, *(() if schema is None else (name for name, _ in schema.covariates))}
+
+    def check_name(name: Hashable) -> None:
+        if name not in known and directory.feature_ids([name])[0] < 0:
+            raise DataError(
+                "{argument} has the name {value}, which the data does not have",
+                suggest_names(name, [*known, *directory.names]),
+                argument="covariates",
+                value=name,
+            )
+
     numeric: dict[Hashable, Any] = {}
     for name, values in covariates.items():
         labels = to_list(as_column(values, "covariates")) if _is_many(values) else [values]
@@ -243,6 +261,7 @@ def _read_covariates(
             for label in dict.fromkeys(labels):
                 feature = Feature(label, str(name))
                 if is_missing(label) or directory.group_of(feature) not in directory.groups:
+                    check_name(name)
                     raise DataError(
                         "{argument} is {value}, but must be a number",
                         argument=f"covariates[{name!r}]",
@@ -251,13 +270,7 @@ def _read_covariates(
                 there = [float(each == label) for each in labels]
                 numeric[feature] = there if _is_many(values) else 1.0
             continue
-        if name not in known and directory.feature_ids([name])[0] < 0:
-            raise DataError(
-                "{argument} has the name {value}, which the data does not have",
-                suggest_names(name, [*known, *directory.names]),
-                argument="covariates",
-                value=name,
-            )
+        check_name(name)
         numeric[name] = values
     return numeric
 
@@ -331,6 +344,25 @@ def _check_known(
         name = names[features[rows[0]][unknown[rows[0]]][0]]
         row = int(rows[0]) if many else None
         raise unknown_name(directory, name, argument, row=row, count=len(rows))
+
+
+def _check_labels(directory: Directory, labels: Mapping[str, list], many: bool) -> None:
+    """Refuse labels that no competitor of the directory has a skill for."""
+    for role, values in labels.items():
+        features = (name for name in directory.names if isinstance(name, Feature))
+        known = {feature.label for feature in features if feature.role == role}
+        for row, label in enumerate(values):
+            if not is_missing(label) and label not in known:
+                some = ", ".join(sorted(map(repr, known))[:5])
+                hint = did_you_mean(label, known) or f"Known labels are, for example, {some}."
+                raise DataError(
+                    "{argument} is {value}, which is not in the data",
+                    f"{hint} For a new label with the prior's scores, pass {{allow_unknown=True}}.",
+                    argument=f"covariates[{role!r}]",
+                    row=row if many else None,
+                    value=plain(label),
+                    mentions=["allow_unknown=True"],
+                )
 
 
 def read_names(names: Any) -> list[Hashable]:

@@ -163,6 +163,14 @@ class Schema:
                     "Rename the covariate.",
                     argument="covariates",
                 )
+        if self.home is True and not given:
+            raise DataError(
+                "Without outcomes the first side won every match, and `home=True` puts every "
+                "winner at home",
+                "Name the columns of outcomes, such as `result=`; pass {outcome=1.0} if home sides "
+                "did win every match.",
+                mentions=["outcome=1.0"],
+            )
 
     @classmethod
     def of(

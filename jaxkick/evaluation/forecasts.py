@@ -170,7 +170,7 @@ class Forecasts:
 
     def __repr__(self) -> str:
         blocks = len(np.unique(self.blocks))
-        text = f"Forecasts of {len(self):,} matches in {blocks:,} blocks"
+        text = f"Forecasts of {len(self):,} matches in {blocks:,} block{'s' * (blocks != 1)}"
         if self.unconverged_fits:
             text += f"; {self.unconverged_fits:,} fits did not converge"
         if self.unconverged_learning:
@@ -216,7 +216,7 @@ class Forecasts:
 
         Args:
             confidence: probability of the intervals.
-            resamples: number of resamples of whole blocks.
+            resamples: number of resamples of whole blocks, or of matches if there are few blocks.
             seed: seed of the random numbers.
             bins: number of bins of the calibration error.
         """
@@ -284,7 +284,8 @@ def compare(
         first: forecasts of one model.
         second: forecasts of another model, of the same matches: the same rows of one table.
         confidence: probability of the interval.
-        resamples: number of resamples of whole blocks of the first.
+        resamples: number of resamples of whole blocks of the first, or of matches if there
+            are few blocks.
         seed: seed of the random numbers.
 
     Raises:

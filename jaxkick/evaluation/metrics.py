@@ -25,6 +25,10 @@ __all__ = [
 ]
 
 
+# A bootstrap of fewer blocks gives intervals that are much too narrow, of length zero for one.
+_FEWEST_BLOCKS = 10
+
+
 class Estimate(NamedTuple):
     """A number with the lower and upper end of its confidence interval."""
 
@@ -103,7 +107,8 @@ def bootstrap_mean(
 ) -> Estimate:
     """Compute the mean over matches and its bootstrap interval.
 
-    Whole blocks are resampled, because matches of one block depend on each other.
+    Whole blocks are resampled, because matches of one block depend on each other. With fewer
+    than ten blocks, single matches are resampled.
 
     Args:
         values: one number for each match.
@@ -138,7 +143,7 @@ def calibration_curve(
     Args:
         probabilities: probability of each level.
         labels: number of the level that happened.
-        blocks: the block of each match; whole blocks are resampled.
+        blocks: the block of each match, resampled as in `bootstrap_mean`.
         bins: number of bins.
         confidence: probability of the intervals.
         resamples: number of resamples.
@@ -158,7 +163,7 @@ def calibration_curve(
     bin_of = np.searchsorted(edges, probabilities.ravel(), side="right")
     # Number the bins again: some are empty if many probabilities are equal.
     bin_of = np.unique(bin_of, return_inverse=True)[1]
-    clusters = np.unique(blocks, return_inverse=True)[1]
+    clusters = _number_clusters(blocks)
     shape = (clusters.max() + 1, bin_of.max() + 1)
     cells = np.repeat(clusters, probabilities.shape[1]) * shape[1] + bin_of
     tables = [
@@ -191,7 +196,7 @@ def resampled_means(
     values: np.ndarray, blocks: np.ndarray, resamples: int, seed: int
 ) -> np.ndarray:
     """Compute the mean over matches in each resample of blocks, the same for the same seed."""
-    _, clusters = np.unique(blocks, return_inverse=True)
+    clusters = _number_clusters(blocks)
     counts = np.bincount(clusters)
     sums = np.bincount(clusters, weights=values)
     weights = _resampling_weights(len(counts), resamples, seed)
@@ -206,6 +211,12 @@ def interval(value: float, resampled: np.ndarray, confidence: float) -> Estimate
 
 def _tails(confidence: float) -> list[float]:
     return [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
+
+
+def _number_clusters(blocks: np.ndarray) -> np.ndarray:
+    """Number what is resampled: blocks, or matches where blocks are too few."""
+    found, clusters = np.unique(blocks, return_inverse=True)
+    return clusters if len(found) >= _FEWEST_BLOCKS else np.arange(len(clusters))
 
 
 def _resampling_weights(num_clusters: int, resamples: int, seed: int) -> np.ndarray:

@@ -133,9 +133,9 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         The result is that of `infer` with all matches together. Compiled programs serve until
         the matches no longer fit into the padded shapes of the data. Matches may come in any
-        order of time and bring new competitors. A warning says if most names are new, or if
-        matches are in the data already. All observations count, also those that were masked out
-        before.
+        order of time and bring new competitors. A warning says if most names are new. Matches
+        that are in the data already are refused. All observations count, also those that were
+        masked out before.
 
         Args:
             matches: the new matches alone: a table with the columns of the one that the data

@@ -153,7 +153,10 @@ def test_update_writes_to_another_folder_and_changes_nothing_if_it_fails(league,
     assert "updating" not in refused.err + file.err
     fixtures = write(tmp_path / "f.csv", [("2021-06-01", "Ada", "Zoë")], ("date", "home", "away"))
     options = ("-o", tmp_path / "next", "--fixtures", fixtures, "--title", "Next")
-    assert run("update", model, league.later, *options).code == 0
+    unknown = run("update", model, league.later, *options)
+    assert (unknown.code, list((tmp_path / "next").iterdir())) == (2, [])
+    assert "`--second` (column 'away') is 'Zoë', an unknown competitor" in unknown.err
+    assert run("update", model, league.later, *options, "--allow-unknown").code == 0
     assert (tmp_path / "model.jaxkick").read_bytes() == before
     assert pd.read_csv(tmp_path / "next" / "forecasts.csv")["away"].tolist() == ["Zoë"]
     grown = jk.load(tmp_path / "next" / "model.jaxkick")
@@ -236,7 +239,7 @@ def test_evaluate(league):
 
 
 def test_evaluate_reports_missing_convergence(league):
-    options = ("--start", "2020-12-01", "--max-steps", 1, "--format", "json")
+    options = ("--start", "2020-12-01", "--every", "month", "--max-steps", 1, "--format", "json")
     ran = run("evaluate", league.results, *OPTIONS, *options)
     assert ran.code == 3
     assert "has not converged after 1 steps. Raise --max-steps" in ran.err

@@ -124,6 +124,11 @@ def test_fixtures_are_checked_before_learning(tmp_path, times, message):
     assert ran.code == 1
     assert message in ran.err
     assert "learning" not in ran.err
+    write(fixtures, [["2020-02-01", "A", "Bee"]], ("date", "home", "away"))
+    ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--fixtures", fixtures)
+    assert ran.code == 2
+    assert "`--second` (column 'away') is 'Bee', an unknown competitor" in ran.err
+    assert "learning" not in ran.err
 
 
 def test_model_is_saved_before_anything_can_fail(league, tmp_path, monkeypatch):

@@ -73,6 +73,17 @@ def test_intervals_agree_with_standard_errors_over_blocks():
     assert alone.upper - alone.lower < 0.6 * (found.upper - found.lower)
 
 
+@pytest.mark.parametrize("num_blocks", [1, 2, 9])
+def test_intervals_of_few_blocks_are_those_of_matches(num_blocks):
+    values = np.random.default_rng(3).normal(size=400)
+    found = ev.bootstrap_mean(values, np.arange(400) % num_blocks, resamples=4000)
+    error = values.std() / math.sqrt(400)
+    assert found.upper - found.lower == pytest.approx(2 * 1.96 * error, rel=0.1)
+    both = np.tile([0.4, 0.6], (400, 1))
+    curve = ev.calibration_curve(both, (values > 0).astype(int), np.arange(400) % num_blocks)
+    assert curve.error.upper > curve.error.lower
+
+
 @pytest.mark.parametrize("row", [[40.0, 60.0], [0.6, 0.6], [1.2, -0.2]])
 def test_numbers_that_are_not_probabilities(row):
     with pytest.raises(ValueError, match=r"Row 1: `probabilities` is .* with a sum of 1"):

@@ -143,6 +143,7 @@ def test_line_ups_over_columns():
             "the name 'level', which is reserved",
         ),
         ({"result": ("x", "x")}, r"`result` is \('x', 'x'\), but must be the names of two columns"),
+        ({"home": True}, "^Without outcomes the first side won .* puts every winner at home"),
         ({"home": 1}, "`home` is 1, but must be True if the first side is at home"),
         ({"interactions": {"a": "b"}}, "`interactions` is .*, but must be the name of a column"),
         ({"interactions": "home"}, "`interactions` is 'home', .* names of other groups. Rename"),
@@ -254,6 +255,14 @@ def test_predictions_with_labels_and_pairs(tmp_path):
     plain = {"ant": 1.0, "dog": -1.0, Feature("Wembley", "stadium"): 1.0}
     expected = posterior.linear_combination(plain, 4.0, allow_unknown=True)
     assert float(new.variance) == pytest.approx(float(expected.variance) + 3.0)
+    with pytest.raises(jk.DataError, match=r"^`covariates\['surface'\]` is 'ice'.*'clay', 'grass'"):
+        posterior.predict("ant", "bee", 4.0, covariates=given)
+    with pytest.raises(jk.DataError, match=r"^Row 1: .*'gras', .* Did you mean 'grass'\?"):
+        posterior.forecast(fixtures.assign(surface=["clay", "gras"]))
+    with pytest.raises(jk.DataError, match=r"'Surface', which the data .* mean 'surface'\?"):
+        posterior.predict("ant", "bee", 4.0, covariates={"Surface": "clay"})
+    # A competitor may meet a known label for the first time.
+    posterior.predict("cat", "bee", 4.0, covariates={"surface": "clay"})
     board = posterior.leaderboard(group="surface")
     assert "ant surface clay" in set(board["name"])
     assert set(posterior.leaderboard()["name"]) == {"ant", "bee", "cat"}

@@ -185,6 +185,8 @@ def test_errors():
     ratings = jk.infer(jk.Model(jk.kernels.Constant(0.5), jk.likelihoods.Probit()), data)
     with pytest.raises(ValueError, match=r"^Row 0: `home` is 2, but must be"):
         ratings.predict("ant", "bee", 1.0, home=2)
+    with pytest.raises(jk.DataError, match=r"^`home` is 'ant', but must be \+1 \(first at home\)"):
+        ratings.predict("ant", "bee", 1.0, home="ant")
     with pytest.raises(ValueError, match=r"^Row 2: a coefficient is missing or infinite"):
         ratings.forecast(table | {"here": [1, 1, np.nan, 1]})
     with pytest.raises(ValueError, match=r"^Row 0: a name is missing \(2 rows"):

@@ -58,8 +58,9 @@ def test_updates_equal_a_fresh_fit():
 def test_many_new_names_at_once_are_reported():
     renamed = matches(5, 1, ["a", "F.C. b", "F.C. c", "F.C. d", "F.C. e"], begin=4.0)
     pattern = r"^4 of the 6 names .* such as 'F\.C\. b'\. .* use their old names\.$"
-    with pytest.warns(UserWarning, match=pattern):
+    with pytest.warns(UserWarning, match=pattern) as caught:
         start().update(renamed)
+    assert caught[0].filename == __file__
     stream = jk.Stream.start(jk.Model(jk.kernels.Constant(1.0), Watched()), dataset(FIRST))
     with pytest.warns(UserWarning, match=pattern):
         stream.observe(renamed)

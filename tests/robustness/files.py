@@ -42,7 +42,8 @@ def good_files(folder: Path) -> dict[str, bytes]:
         "a": ["ant", "bee", "cat", "ant", "bee"],
         "b": ["bee", "cat", "ant", "cat", "ant"],
     }
-    data = jk.Dataset.from_frame(table, time="t", first="a", second="b", home=True)
+    sides = {"first": "a", "second": "b", "home": True}
+    data = jk.Dataset.from_frame(table, time="t", outcome=1.0, **sides)
     kernel = {"skill": kernels.Constant(0.1) + kernels.Wiener(0.3), "home": kernels.Constant(1.0)}
     model = jk.Model(kernel, likelihoods.OrdinalProbit(margin=jk.Fixed(0.4)), mean={"home": 0.1})
     things = {
