@@ -54,7 +54,7 @@ SideColumns: TypeAlias = str | Sequence[str] | Mapping[str, str | float]
 _Side: TypeAlias = str | tuple[tuple[str, str | float], ...]
 
 Meaning: TypeAlias = str | tuple[tuple[Any, float | None], ...] | None
-"""What the values of a column of outcomes mean; see `Schema.outcomes`."""
+"""The meaning of the values in a column of outcomes; see `Schema.outcomes`."""
 
 _OUTCOMES = {
     "outcome": "outcome {0!r}",
@@ -214,7 +214,7 @@ class Schema:
 
     @property
     def reading(self) -> str | None:
-        """How points are read: `"result"`, `"difference"` or `"counts"`, or `None` for outcomes."""
+        """The reading of points: `"result"`, `"difference"` or `"counts"`, or `None` for outcomes."""
         points = ("result", "difference", "counts")
         return next((name for name in points if getattr(self, name) is not None), None)
 

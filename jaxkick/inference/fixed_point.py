@@ -260,7 +260,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
 
 
 def _steepen(linear: Linearization, state: _State) -> Linearization:
-    """Where the last step was taken with too small a curvature, take that of the secant."""
+    """Take the curvature of the secant if that of the last step was too small."""
     move = linear.score - state.score
     started = state.careful & (move != 0)
     secant = jnp.where(started, (state.pull - linear.pull) / jnp.where(started, move, 1.0), 0.0)

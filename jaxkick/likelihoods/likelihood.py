@@ -83,12 +83,12 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     def is_discrete(self) -> bool:
-        """Whether outcomes are levels or integers, so that each has a probability."""
+        """True if outcomes are levels or integers, so that each has a probability."""
         return bool(self.levels) or self._refuses(0.5)
 
     @property
     def has_results(self) -> bool:
-        """Whether the sign of an outcome is the result: +1 win, 0 tie, -1 loss of the first side.
+        """True if the sign of an outcome is the result: +1 win, 0 tie, -1 loss of the first side.
 
         By default this holds for levels and integer outcomes of either sign. Override it for
         continuous outcomes.
@@ -99,7 +99,7 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     def has_ties(self) -> bool:
-        """Whether ties have a positive probability."""
+        """True if ties have a positive probability."""
         return self.has_results and self.is_discrete and not self._refuses(0.0)
 
     @property
@@ -207,7 +207,7 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     def is_searched(self) -> bool:
-        """Whether quadrature must search for the peak of the likelihood, and may miss one."""
+        """True if quadrature must search for the peak of the likelihood, and may miss one."""
         kind, base = type(self), AbstractLikelihood
         return kind.anchor is base.anchor and kind.log_partition is base.log_partition
 
