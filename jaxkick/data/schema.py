@@ -214,7 +214,7 @@ class Schema:
 
     @property
     def reading(self) -> str | None:
-        """The reading of points: `"result"`, `"difference"` or `"counts"`, or `None` for outcomes."""
+        """The reading of points: `"result"`, `"difference"` or `"counts"`; `None` for outcomes."""
         points = ("result", "difference", "counts")
         return next((name for name in points if getattr(self, name) is not None), None)
 
