@@ -94,19 +94,30 @@ def test_counts_that_no_longer_count_leave_no_trace_in_reverse_kl():
 
 
 @pytest.mark.parametrize("kernel", [jk.kernels.Wiener(1.0), jk.kernels.Affine(0.5, 0.1)])
-def test_origins_are_at_the_first_match_that_counts(kernel):
+def test_origins_are_at_the_first_match_that_counts(kernel, tmp_path):
     model = jk.Model(kernel, jk.likelihoods.Probit())
     rows = ([0.0, 5.0, 6.0, 7.5], ["a", "a", "a", "b"], ["b", "b", "c", "c"], [1.0, -1.0, 1.0, 1.0])
     data, keep, times = jk.Dataset.from_pairs(*rows), np.arange(4) > 0, np.array([3.0, 5.5, 9.0])
     weighted = jk.Dataset.from_pairs(*rows, weight=keep.astype(float))
     expected = jk.infer(model, data.subset(keep), tol=1e-9)
     masked = jk.infer(model, data, mask=keep, tol=1e-9)
-    for found in (masked, jk.infer(model, weighted, tol=1e-9)):
+    jk.save(tmp_path / "masked.jaxkick", masked)
+    loaded = jk.load(tmp_path / "masked.jaxkick")
+    for found in (masked, loaded, jk.infer(model, weighted, tol=1e-9)):
         evidences = found.log_marginal_likelihood, expected.log_marginal_likelihood
         np.testing.assert_allclose(*evidences, rtol=1e-8)
         for name in ("mean", "variance"):
             pair = (getattr(each.predict("a", "b", times), name) for each in (found, expected))
             np.testing.assert_allclose(*pair, atol=1e-8)
+
+
+def test_learning_starts_origins_at_the_first_match_that_counts():
+    model = jk.Model(jk.kernels.Affine(0.5, 0.1), jk.likelihoods.Probit())
+    rows = ([0.0, 5.0, 6.0, 7.5], ["a", "a", "a", "b"], ["b", "b", "c", "c"], [1.0, -1.0, 1.0, 1.0])
+    data, keep = jk.Dataset.from_pairs(*rows), np.arange(4) > 0
+    _, masked = jk.learn(model, data, mask=keep, max_steps=2)
+    _, expected = jk.learn(model, data.subset(keep), max_steps=2)
+    np.testing.assert_allclose(masked.values, expected.values, rtol=1e-4)
 
 
 def test_masks_do_not_compile_anew():
