@@ -15,7 +15,7 @@ the floating-point type of the mean.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Self, TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -59,7 +59,19 @@ class Distribution(NamedTuple):
 
 
 class AbstractLikelihood(eqx.Module):
-    """The probability of an outcome given the score of an observation."""
+    """The probability of an outcome given the score of an observation.
+
+    Some observations depend on several scores: the sides of a race, or the goals of both teams.
+    Their likelihoods set `num_predictors`, and `outcome`, `score`, `mean` and `variance` then
+    have one number for each of the scores along the last axis, which results do not have;
+    derivatives do.
+    """
+
+    num_predictors: ClassVar[int | None] = 1
+    """The number of scores that an observation depends on; `None` for any number."""
+
+    is_relative: ClassVar[bool] = False
+    """True if only differences of the scores of an observation matter."""
 
     @abc.abstractmethod
     def log_prob(self, outcome: Values, score: Values) -> Values:
