@@ -149,6 +149,7 @@ class Checks:
         on_invalid: `"raise"` or `"drop"`.
         copies: number of consecutive observations per row.
         columns: the column of the user's table for each argument, if there is one.
+        rows: the row of the user's table for each row here, if it is not the same.
     """
 
     def __init__(
@@ -157,6 +158,7 @@ class Checks:
         on_invalid: OnInvalid = "raise",
         copies: int = 1,
         columns: Mapping[str, object] | None = None,
+        rows: np.ndarray | None = None,
     ):
         if on_invalid not in ("raise", "drop"):
             raise DataError(
@@ -169,7 +171,9 @@ class Checks:
         self._drop = on_invalid == "drop"
         self._copies = copies
         self._columns = columns or {}
+        self._rows = np.arange(num_rows) if rows is None else rows
         self._bad = np.zeros(num_rows * copies, bool)
+        self._unwanted = np.zeros(num_rows * copies, bool)
         self._reasons: list[tuple[int, DataError, np.ndarray]] = []
 
     def refuse(
@@ -179,23 +183,24 @@ class Checks:
         remedy: str,
         argument: str | None = None,
         values: np.ndarray | None = None,
+        mentions: Sequence[str] = (),
     ) -> None:
         """Reject the rows or observations where `bad` is True.
 
-        `problem`, `remedy` and `argument` are those of `DataError`, `remedy` without its final
-        period. The message shows the first rejected element of `values`.
+        `problem`, `remedy`, `argument` and `mentions` are those of `DataError`, `remedy` without
+        its final period. The message shows the first rejected element of `values`.
         """
         bad = np.asarray(bad)
         if not bad.any():
             return
         fresh = np.repeat(bad, self._bad.size // bad.size) & ~self._bad
-        rows = np.flatnonzero(fresh.reshape(-1, self._copies).any(axis=1))
+        rows = self._rows[fresh.reshape(-1, self._copies).any(axis=1)]
         if not rows.size:
             return
         error = DataError(
             problem,
             f"{remedy}, or pass {{{_DROP}}}.",
-            mentions=[_DROP],
+            mentions=[_DROP, *mentions],
             argument=argument,
             column=self._columns.get(argument or ""),
             row=int(rows[0]),
@@ -207,16 +212,20 @@ class Checks:
         self._reasons.append((int(fresh.sum()), error, rows))
         self._bad |= fresh
 
+    def leave_out(self, unwanted: np.ndarray) -> None:
+        """Leave out rows that the user does not want, without a warning."""
+        self._unwanted |= unwanted
+
     def kept(self) -> np.ndarray | None:
         """Return the indices of valid observations, `None` for all, and warn about dropped ones."""
         if not self._reasons:
-            return None
+            return np.flatnonzero(~self._unwanted) if self._unwanted.any() else None
         unit = "rows" if self._copies == 1 else "observations"
         warning = DroppedWarning(f"{self._bad.sum():,} of {self._bad.size:,} {unit}", self._reasons)
         if self._bad.all():
             raise DataError(f"No observation is left after dropping {warning.described()}")
         warn_caller(warning)
-        return np.flatnonzero(~self._bad)
+        return np.flatnonzero(~(self._bad | self._unwanted))
 
 
 def _list_rows(rows: np.ndarray) -> str:

@@ -23,7 +23,8 @@ class Model(eqx.Module):
 
     Attributes:
         kernel: one kernel for all features, or a dictionary of kernels by group.
-        likelihood: the likelihood of an outcome given f.
+        likelihood: the likelihood of an outcome given f, or a dictionary of likelihoods by the
+            kind of observation.
         mean: the prior mean: one for all scores, a dictionary by group, or an array of shape
             (features,) in the order of `Dataset.names`; zero if `None`.
         newcomer_mean: the prior mean of features that are not in the data, if each feature has
@@ -31,14 +32,14 @@ class Model(eqx.Module):
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
-    likelihood: AbstractLikelihood
+    likelihood: AbstractLikelihood | dict[str, AbstractLikelihood]
     mean: AbstractParameter | dict[str, AbstractParameter] | None = None
     newcomer_mean: AbstractParameter | None = None
 
     def __init__(
         self,
         kernel: AbstractKernel | Mapping[str, AbstractKernel],
-        likelihood: AbstractLikelihood,
+        likelihood: AbstractLikelihood | Mapping[str, AbstractLikelihood],
         mean: Mapping[str, ArrayLike | AbstractParameter]
         | ArrayLike
         | AbstractParameter
@@ -49,7 +50,8 @@ class Model(eqx.Module):
 
         Args:
             kernel: one kernel for all features, or a mapping from group names to kernels.
-            likelihood: the likelihood of an outcome given the combined score f.
+            likelihood: the likelihood of an outcome given the combined score f. A mapping from
+                kinds to likelihoods for data with several kinds of observations; see `concat`.
             mean: the prior mean of the scores: a number, a mapping from groups to numbers (zero
                 for missing groups), or an array of shape (features,) in the order of
                 `data.names`, such as the output of a neural network. It is learnt like any
@@ -71,13 +73,15 @@ class Model(eqx.Module):
                     f"`kernel` must be a kernel or a mapping from groups to kernels, but "
                     f"{group!r} is {type(part).__name__}. See `jaxkick.kernels`."
                 )
-        if not isinstance(likelihood, AbstractLikelihood):
-            raise TypeError(
-                f"`likelihood` must be a likelihood, not {type(likelihood).__name__}. "
-                "See `jaxkick.likelihoods`."
-            )
+        parts = list(likelihood.values()) if isinstance(likelihood, Mapping) else [likelihood]
+        for part in parts:
+            if not isinstance(part, AbstractLikelihood):
+                raise TypeError(
+                    f"`likelihood` must be a likelihood, not {type(part).__name__}. "
+                    "See `jaxkick.likelihoods`."
+                )
         self.kernel = kernels if isinstance(kernel, Mapping) else kernel
-        self.likelihood = likelihood
+        self.likelihood = dict(likelihood) if isinstance(likelihood, Mapping) else likelihood
         self.mean = _read_mean(mean, kernels if isinstance(kernel, Mapping) else None)
         self.newcomer_mean = None if newcomer_mean is None else _as_constant(newcomer_mean)
         if newcomer_mean is not None and not self.has_feature_means:
@@ -126,6 +130,32 @@ class Model(eqx.Module):
             )
         return self.kernel[group]
 
+    def likelihood_of(self, kind: str) -> AbstractLikelihood:
+        """Return the likelihood of a kind of observation.
+
+        Args:
+            kind: the name of the kind; `""` in data of one kind.
+
+        Raises:
+            DataError: if the model has likelihoods by kind and none for this one.
+        """
+        if isinstance(self.likelihood, AbstractLikelihood):
+            return self.likelihood
+        if kind not in self.likelihood:
+            known = ", ".join(map(repr, self.likelihood))
+            shown = f"of the kind {kind!r}" if kind else "without a kind"
+            raise DataError(
+                f"the data has observations {shown}, but the model has likelihoods for {known}",
+                "Name the kinds alike: `jk.concat({'duels': ..., 'races': ...})` gives "
+                "observations their kinds.",
+            )
+        return self.likelihood[kind]
+
+    @property
+    def likelihoods(self) -> dict[str, AbstractLikelihood]:
+        """The likelihoods by the kind of observation; `""` if one serves all kinds."""
+        return self.likelihood if isinstance(self.likelihood, dict) else {"": self.likelihood}
+
     def describe(self, unit: str | None = None) -> str:
         """Describe the model in words.
 
@@ -150,7 +180,9 @@ class Model(eqx.Module):
             single = self.mean.value.ndim == 0
             mean = f"{float(self.mean.value):.3g}" if single else "one for each feature"
             lines.append(f"prior mean: {mean}")
-        return "\n".join([*lines, f"outcome: {self.likelihood.describe()}"])
+        for kind, likelihood in self.likelihoods.items():
+            lines.append(f"{kind or 'outcome'}: {likelihood.describe()}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         means = {"mean": self.mean, "newcomer_mean": self.newcomer_mean}

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from jaxkick.chains.devices import put
 from jaxkick.chains.layout import Chain
 from jaxkick.data.columns import look_like_dates
 from jaxkick.data.encoding import Entries, Index, Location, Shape, encode, padded_size
+from jaxkick.data.events import Events, make_events
 from jaxkick.data.reading import (
     Columns,
     Observations,
@@ -86,6 +87,8 @@ class Dataset(eqx.Module):
         chains: the entries of each group of features.
         epoch: the time that offsets count from.
         index: names, groups, times and features, on the host.
+        events: the observations that likelihoods of several scores evaluate together; `None`
+            if there are none.
     """
 
     outcome: Real[Array, " _"]
@@ -95,6 +98,7 @@ class Dataset(eqx.Module):
     chains: tuple[Chain, ...]
     epoch: Epoch
     index: Index = eqx.field(static=True)
+    events: Events | None = None
 
     @classmethod
     def from_frame(  # noqa: D417
@@ -192,6 +196,72 @@ class Dataset(eqx.Module):
         return cls.from_observations(read_table(frame, rules), dtype, row_length)
 
     @classmethod
+    def from_rankings(  # noqa: D417
+        cls,
+        table: Any,
+        *,
+        time: str | float,
+        competitor: str | Sequence[str],
+        event: str | None = None,
+        rank: str | None = None,
+        points: str | None = None,
+        team: str | None = None,
+        features: Mapping[Hashable, str | float] | None = None,
+        dnf: Literal["last", "drop"] = "last",
+        groups: Groups = None,
+        unit: str | None = None,
+        dtype: DTypeLike | None = None,
+        on_invalid: OnInvalid = "raise",
+        row_length: int | None = None,
+    ) -> "Dataset":
+        """Read races, tournaments and other events of two or more sides, for `Ranking`.
+
+        The table has one row for each side of an event: `Dataset.from_rankings(table,
+        time="date", event="race", competitor="driver", rank="position")`. Or it has one row for
+        each event, with competitors from the first place to the last: `competitor=["gold",
+        "silver", "bronze"]`.
+
+        The outcome of a row is the place of its side: 1 for the best, equal for ties, 0 for a
+        side without a place. A mask over observations has one boolean for each row; an event
+        counts if all its rows do.
+
+        Args:
+            table: a table of pandas, polars or pyarrow, or a mapping from names to columns.
+            time: the column of times; a number if all events are at one time.
+            competitor: the column of competitors. A list of columns if each row is an event,
+                whose cells may be empty at the end.
+            event: the column that tells events apart.
+            rank: the column of ranks: 1 is the best, and equal ranks are ties. A side without a
+                number (nothing, or a word such as DNF) has no place.
+            points: the column of points, of which the larger are better, in place of `rank`.
+            team: the column of teams. The rows of a team are one side, whose score is the sum
+                of its members' scores.
+            features: further features of a side by name, each with a column. A column of texts
+                makes a feature of each label: `Feature("Ferrari", "car")` in the group `"car"`
+                for `features={"car": "constructor"}`. A column of numbers is a covariate.
+            dnf: sides without a place finished `"last"`, below all others and in unknown order,
+                or are left out (`"drop"`).
+
+        See the class for the other arguments.
+
+        Raises:
+            DataError: if a column is unknown, or an event cannot be used and is not dropped: a
+                competitor is in it twice, it has one side or two times, or ranks have holes.
+        """
+        schema = Schema.of_rankings(
+            time=time,
+            competitor=competitor,
+            event=event,
+            rank=rank,
+            points=points,
+            team=team,
+            features=features,
+            dnf=dnf,
+        )
+        rules = Rules(groups, unit, on_invalid, None, schema, library_of(table))
+        return cls.from_observations(read_table(table, rules), dtype, row_length)
+
+    @classmethod
     def from_pairs(  # noqa: D417
         cls,
         times: Any,
@@ -267,6 +337,7 @@ class Dataset(eqx.Module):
         names: Sequence[Hashable] | None = None,
         groups: Groups = None,
         *,
+        events: ArrayLike | None = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
         on_invalid: OnInvalid = "raise",
@@ -281,12 +352,16 @@ class Dataset(eqx.Module):
             coefficients: numbers [N, P]; ignored in an empty slot.
             names: name of each feature; its number if `None`. May name features that are part
                 of no observation.
+            events: integers [N], for likelihoods of several scores: rows with the same number
+                are the scores of one event, and their outcomes its outcome.
 
         See the class for the other arguments.
         """
         library = library_of_columns(times, outcome)
         rules = Rules(groups, unit, on_invalid, likelihood, library=library)
-        observations = read_arrays(times, features, coefficients, outcome, weight, names, rules)
+        observations = read_arrays(
+            times, features, coefficients, outcome, weight, names, events, rules
+        )
         return cls.from_observations(observations, dtype, row_length)
 
     @classmethod
@@ -325,6 +400,7 @@ class Dataset(eqx.Module):
             chains=chains,
             epoch=jax.device_put(Epoch.at(index.epoch, kind)),
             index=index,
+            events=make_events(observations, size, like and like.events),
         )
 
     @property
@@ -347,6 +423,9 @@ class Dataset(eqx.Module):
             scale=index.scale,
             schema=index.schema,
             library=index.library,
+            events=index.events,
+            kinds=index.kinds,
+            kind_names=index.kind_names,
         )
 
     def __len__(self) -> int:
@@ -461,6 +540,7 @@ class Dataset(eqx.Module):
             chains=chains,
             epoch=place(self.epoch, None),
             index=index and replace(index, shapes=tuple(chain.gap.shape for chain in chains)),
+            events=self.events and self.events.shard(mesh),
         )
 
     @property
@@ -533,24 +613,35 @@ class Dataset(eqx.Module):
         return data if self.mesh is None else data.shard(self.mesh)
 
 
-def concat(parts: Sequence[Dataset]) -> Dataset:
+def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
     """Join data sets, one after the other.
 
     The type, the schema and the rule for the groups are those of the first. Its shapes are kept
     where all observations fit into them, so that compiled programs still apply.
 
     Args:
-        parts: the data sets, whose times have the same kind and unit.
+        parts: the data sets, whose times have the same kind and unit. A mapping gives their
+            observations a kind: `concat({"duels": duels, "races": races})`, for a model with a
+            likelihood for each kind.
 
     Raises:
         DataError: if there is none, their times differ in kind or unit, or their points were
             read in different ways.
     """
+    kinds = list(parts) if isinstance(parts, Mapping) else []
+    parts = list(parts.values()) if isinstance(parts, Mapping) else parts
     parts = [parts] if isinstance(parts, Dataset) else list(parts)
     if not parts or not all(isinstance(part, Dataset) for part in parts):
         raise DataError("{argument} must be a list of data sets", argument="parts")
-    joined = join_observations([part.observations for part in parts])
-    return parts[0]._rebuilt(joined, like=parts[0])
+    observations = [part.observations for part in parts]
+    if kinds:
+        observations = [
+            part._replace(kinds=None, kind_names=(kind,))
+            for part, kind in zip(observations, kinds, strict=True)
+        ]
+        # Columns of one kind do not say what those of another mean.
+        observations[0] = observations[0]._replace(schema=None)
+    return parts[0]._rebuilt(join_observations(observations), like=None if kinds else parts[0])
 
 
 def read_alike(matches: Any, rules: Rules) -> Observations:

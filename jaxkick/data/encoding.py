@@ -94,6 +94,9 @@ class Index:
         schema: the meaning of the user's table, if there was one.
         library: the library of the user's table or columns, if there was one.
         row_length: steps of the rows of the chains, if the user chose them.
+        events: the event of each observation, or `None` where each is one of its own.
+        kinds: the number of each observation's kind, or `None` where there is one.
+        kind_names: the names of the kinds.
     """
 
     names: tuple[Hashable, ...]
@@ -113,6 +116,9 @@ class Index:
     schema: Schema | None = None
     library: str | None = None
     row_length: int | None = None
+    events: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    kind_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -270,7 +276,7 @@ class Index:
     def _outline(self) -> tuple:
         """The parts that are cheap to compare."""
         sizes = (len(self.names), len(self.times), len(self.entry_observations), self.rows is None)
-        return (sizes, self.groups, self.shapes, self.scale, self.epoch)
+        return (sizes, self.groups, self.shapes, self.scale, self.epoch, self.kind_names)
 
     @cached_property
     def _digest(self) -> bytes:
@@ -384,6 +390,9 @@ def encode(
         schema=observations.schema,
         library=observations.library,
         row_length=row_length,
+        events=observations.events,
+        kinds=observations.kinds,
+        kind_names=observations.kind_names,
     )
     return index, tuple(chains), slots.reshape(-1, features.shape[1])
 

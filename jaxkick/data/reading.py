@@ -1,6 +1,6 @@
 """From a table, names or arrays to checked observations."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxkick.data.columns import TimeScale, as_column, is_missing, read_times, to_floats
 from jaxkick.data.outcomes import Points, read_outcomes, read_points
+from jaxkick.data.rankings import RankedSides, read_sides, read_wide
 from jaxkick.data.schema import HOME, Groups, Schema, read_groups
 from jaxkick.data.sides import (
     Block,
@@ -74,6 +75,10 @@ class Observations(NamedTuple):
         schema: the meaning of the user's table, if there was one.
         library: the library of the user's table or columns: `"pandas"`, `"polars"`, `"pyarrow"`,
             or `None`.
+        events: the event of each observation, for likelihoods of several scores: those of one
+            event are evaluated together. `None` where each is an event of its own.
+        kinds: the number of each observation's kind, or `None` where there is one.
+        kind_names: the names of the kinds, in the order of their numbers.
     """
 
     times: np.ndarray
@@ -87,6 +92,9 @@ class Observations(NamedTuple):
     scale: TimeScale
     schema: Schema | None = None
     library: str | None = None
+    events: np.ndarray | None = None
+    kinds: np.ndarray | None = None
+    kind_names: tuple[str, ...] = ()
 
     def take(self, chosen: Any) -> "Observations":
         """Choose observations by a boolean mask, a slice or numbers; all names stay."""
@@ -97,6 +105,8 @@ class Observations(NamedTuple):
             outcome=self.outcome[chosen],
             weight=None if self.weight is None else self.weight[chosen],
             rows=self.row_numbers[chosen],
+            events=None if self.events is None else self.events[chosen],
+            kinds=None if self.kinds is None else self.kinds[chosen],
         )
 
     @property
@@ -115,6 +125,7 @@ class Columns(NamedTuple):
         outcome: outcomes or `Points`; `None` where the first side always won.
         weight: weights, or `None`.
         labels: labels of each match by the role of the skills that competitors have for them.
+        ranked: the sides of all events, if the table has rankings.
     """
 
     times: Any
@@ -123,6 +134,7 @@ class Columns(NamedTuple):
     outcome: Any
     weight: Any
     labels: Mapping[str, Any] = MappingProxyType({})
+    ranked: RankedSides | None = None
 
 
 class Rules(NamedTuple):
@@ -225,6 +237,8 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
         pairs = [(column(argument, name), column(argument, part)) for name, part in columns]
         return Lineup(*zip(*pairs, strict=True))
 
+    if schema.is_ranking:
+        return _read_rankings(schema, column, with_outcome)
     first, second = side("first", schema.first), side("second", schema.second)
     num_rows = len(first.names[0] if isinstance(first, Lineup) else first)
     times = column("time", schema.time)
@@ -250,10 +264,50 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
     return Columns(times, sides, covariates, outcome, weight, labels)
 
 
+def _read_rankings(schema: Schema, column: Callable, with_outcome: bool) -> Columns:
+    """Take the columns of rankings out of a table."""
+    times = column("time", schema.time)
+    if schema.places:
+        ranked = read_wide([column("competitor", name) for name in schema.places])
+        covariates = {}
+    else:
+        competitor = column("competitor", schema.first)
+        num_rows = len(competitor)
+        numbers = {
+            name: column(name, getattr(schema, name), optional=True) if with_outcome else None
+            for name in ("rank", "points")
+        }
+        event, team = column("event", schema.event), column("team", schema.team, optional=True)
+        ranked = read_sides(competitor, event, team, **numbers, num_rows=num_rows)
+        covariates = {
+            name: column(f"features[{name!r}]", value) for name, value in schema.covariates
+        }
+    rows = ranked.rows
+    if isinstance(schema.time, str):
+        times = as_column(times, "time")
+        times = times if len(times) == len(rows) else _take(times, rows)
+    else:
+        times = np.full(len(rows), times, np.float64)
+    covariates = {
+        name: value if np.isscalar(value) or len(value) == len(rows) else _take(value, rows)
+        for name, value in covariates.items()
+    }
+    outcome = None if ranked.numbers is None else ranked.places()
+    return Columns(
+        times, {"competitor": (ranked.names, 1.0)}, covariates, outcome, None, ranked=ranked
+    )
+
+
 def read_observations(columns: Columns, rules: Rules) -> Observations:
     """Read and check observations given by names."""
     copies = 1 if rules.schema is None or rules.schema.counts is None else 2
-    times, scale, checks = _read_times(columns.times, rules, copies)
+    ranked = columns.ranked
+    times, scale, checks = _read_times(columns.times, rules, copies, ranked and ranked.rows)
+    if ranked is not None:
+        ranked.check(checks)
+        _refuse_two_times(times, ranked, checks)
+        if rules.schema.dnf == "drop":
+            checks.leave_out(columns.outcome == 0)
     vocabulary = Vocabulary()
     blocks = {}
     for argument, (values, sign) in columns.sides.items():
@@ -293,7 +347,7 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         outcome, meaning = read_outcomes(outcome, meaning, sides, len(times))
         if rules.schema is not None:
             rules = rules._replace(schema=replace(rules.schema, outcomes=meaning))
-    read = _finish(times, scale, block, outcome, columns.weight, checks, rules, copies)
+    read = _finish(times, scale, block, outcome, columns.weight, checks, rules, copies, ranked)
     names, places = vocabulary.sort(read.features)
     return read._replace(names=names, features=places[read.features])
 
@@ -305,6 +359,7 @@ def read_arrays(
     outcome: Any,
     weight: Any,
     names: Sequence[Hashable] | None,
+    events: Any,
     rules: Rules,
 ) -> Observations:
     """Read and check observations given by feature numbers; see `Dataset.from_arrays`."""
@@ -345,7 +400,18 @@ def read_arrays(
         )
     known = tuple(range(num_features)) if names is None else _check_names(names)
     outcome, _ = read_outcomes(outcome, None, (), len(times))
-    return _finish(times, scale, block, outcome, weight, checks, rules)._replace(names=known)
+    ranked = None
+    if events is not None:
+        numbers = np.asarray(events)
+        if numbers.shape != times.shape or numbers.dtype.kind not in "iu":
+            problem = f"{{argument}} must be {len(times):,} integers"
+            raise DataError(problem, "Number the events from 0.", argument="events")
+        labels, numbers = np.unique(numbers, return_inverse=True)
+        rows = np.arange(len(times))
+        ranked = RankedSides([], numbers, rows, labels.tolist(), None, by_points=True)
+        _refuse_two_times(times, ranked, checks)
+    read = _finish(times, scale, block, outcome, weight, checks, rules, ranked=ranked)
+    return read._replace(names=known)
 
 
 def join_observations(parts: Sequence[Observations]) -> Observations:
@@ -389,14 +455,39 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         rows = np.concatenate(
             [part.row_numbers + last for part, last in zip(parts, lasts, strict=True)]
         )
+    events = None
+    if any(part.events is not None for part in parts):
+        # Events without a number are rows of their own.
+        own = [np.arange(len(part.times)) if part.events is None else part.events for part in parts]
+        lasts = np.cumsum([0, *(part.max() + 1 for part in own[:-1])])
+        events = np.concatenate([part + last for part, last in zip(own, lasts, strict=True)])
+    kinds, kind_names = _join_kinds(parts)
     return first._replace(
         **block._asdict(),
+        events=events,
+        kinds=kinds,
+        kind_names=kind_names,
         times=np.concatenate([part.times for part in parts]),
         outcome=np.concatenate([part.outcome for part in parts]),
         weight=weight,
         rows=rows,
         names=names,
     )
+
+
+def _join_kinds(
+    parts: Sequence[Observations],
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The kinds of joined observations; those of the first part where others have none."""
+    if not any(part.kind_names for part in parts):
+        return None, ()
+    names = tuple(dict.fromkeys(name for part in parts for name in part.kind_names))
+    kinds = []
+    for part in parts:
+        known = part.kind_names or names[:1]
+        numbers = np.array([names.index(name) for name in known], np.int32)
+        kinds.append(numbers[np.zeros(len(part.times), int) if part.kinds is None else part.kinds])
+    return np.concatenate(kinds), names
 
 
 def refuse_repeats(old: Observations, new: Observations) -> None:
@@ -483,15 +574,25 @@ def _outcome_problem(likelihood: OutcomeDomain) -> str:
     return f"outcome {{value}} is not valid for {name}, which needs {likelihood.domain}"
 
 
-def _read_times(times: Any, rules: Rules, copies: int) -> tuple[np.ndarray, TimeScale, Checks]:
+def _read_times(
+    times: Any, rules: Rules, copies: int, rows: np.ndarray | None = None
+) -> tuple[np.ndarray, TimeScale, Checks]:
     """The time of each row, its scale, and the checks that all rows go through."""
     argument = "times" if rules.schema is None else "time"
     times, scale = read_times(times, rules.unit, argument)
     columns = {} if rules.schema is None else rules.schema.columns
-    checks = Checks(len(times), rules.on_invalid, copies, columns)
+    checks = Checks(len(times), rules.on_invalid, copies, columns, rows)
     problem, remedy = "{argument} is missing or infinite", "Give every observation a finite time"
     checks.refuse(~np.isfinite(times), problem, remedy, argument)
     return times, scale, checks
+
+
+def _refuse_two_times(times: np.ndarray, ranked: RankedSides, checks: Checks) -> None:
+    _, first, event = np.unique(ranked.events, return_index=True, return_inverse=True)
+    other = np.isfinite(times) & (times != times[first][event])
+    label = ranked.labels[ranked.events[int(np.argmax(other))]]
+    problem = f"the event {label!r} has another {{argument}} before"
+    checks.refuse(other, problem, "Give all rows of an event the same time", "time")
 
 
 def _check_coefficients(checks: Checks, block: Block, argument: str) -> None:
@@ -512,6 +613,7 @@ def _finish(
     checks: Checks,
     rules: Rules,
     copies: int = 1,
+    ranked: RankedSides | None = None,
 ) -> Observations:
     """Check outcomes, read weights and leave out refused rows; the names are still to be set."""
     weight = _check_outcome(outcome, weight, checks, rules, len(times), copies)
@@ -524,6 +626,7 @@ def _finish(
     groups = read_groups(rules.groups)
     groups = groups if rules.schema is None else rules.schema.groups(groups)
     rows = None if copies == 1 else np.arange(len(outcome)) // copies
+    rows, events = (rows, rows) if ranked is None else (ranked.rows, ranked.events)
     read = Observations(
         np.repeat(times, copies),
         *block,
@@ -535,6 +638,7 @@ def _finish(
         scale=scale,
         schema=rules.schema,
         library=rules.library,
+        events=events,
     )
     kept = checks.kept()
     return read if kept is None else read.take(kept)
@@ -573,6 +677,14 @@ def _check_names(names: Sequence[Hashable]) -> tuple[Hashable, ...]:
             problem, remedy = "{argument} has {value} twice", "Give every feature its own name."
             raise DataError(problem, remedy, argument="names", value=name)
     return tuple(seen)
+
+
+def _take(column: Any, rows: np.ndarray) -> Any:
+    """Rows of a column of any library."""
+    column = as_column(column, "time")
+    if isinstance(column, list):
+        return [column[row] for row in rows]
+    return column[rows.tolist()] if isinstance(column, nw.Series) else column[rows]
 
 
 def _stack(arrays: Sequence[np.ndarray], padding: float) -> np.ndarray:

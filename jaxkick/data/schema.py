@@ -15,6 +15,7 @@ __all__ = [
     "LEVEL",
     "OUTCOMES",
     "PAIR",
+    "POINTS",
     "WINNER",
     "WORDS",
     "Feature",
@@ -47,6 +48,8 @@ WORDS, WINNER = "words", "winner"
 
 OUTCOMES = "outcomes={1: 1, 0.5: 0, 0: -1}"
 """An example of the argument, for errors; the command line shows its options instead."""
+
+POINTS = "points=..."
 
 Groups: TypeAlias = Mapping[Hashable, str] | Callable[[Hashable], str] | None
 Pair: TypeAlias = tuple[str, str]
@@ -123,11 +126,19 @@ class Schema:
         covariates: names of further features with their columns or numbers.
         interactions: columns of labels, for each of which competitors have a further skill.
         pairs: whether every pair of competitors has a further skill.
+        event: the column of events, of a table with one row for each side; `first` is then the
+            column of the competitors, and there is no `second`.
+        rank: the column of ranks, the best of which is 1, or `None`.
+        points: the column of points, of which the larger are better, or `None`.
+        team: the column of teams, whose members are one side, or `None`.
+        dnf: whether sides without a place finished `"last"`, or are left out (`"drop"`).
+        places: the columns of the competitors from the first place to the last, of a table with
+            one row for each event.
     """
 
     time: str | float
-    first: _Side
-    second: _Side
+    first: _Side = ""
+    second: _Side = ""
     outcome: str | float | None = None
     result: Pair | None = None
     difference: Pair | None = None
@@ -139,6 +150,12 @@ class Schema:
     interactions: tuple[str, ...] = ()
     pairs: bool = False
     outcomes: Meaning = None
+    event: str | None = None
+    rank: str | None = None
+    points: str | None = None
+    team: str | None = None
+    dnf: str = "last"
+    places: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         given = [f"`{name}`" for name in _OUTCOMES if getattr(self, name) is not None]
@@ -207,6 +224,69 @@ class Schema:
             **plain,
         )
 
+    @classmethod
+    def of_rankings(
+        cls,
+        *,
+        time: Any,
+        competitor: Any,
+        event: Any = None,
+        rank: Any = None,
+        points: Any = None,
+        team: Any = None,
+        features: Mapping[Hashable, str | float] | None = None,
+        dnf: Any = "last",
+    ) -> "Schema":
+        """Make a schema from the arguments of `Dataset.from_rankings`.
+
+        Raises:
+            DataError: if arguments are missing or contradict each other.
+        """
+        if dnf not in ("last", "drop"):
+            problem = "{argument} is {value}, but must be 'last' or 'drop'"
+            raise DataError(problem, argument="dnf", value=dnf)
+        covariates = tuple(read_mapping("features", features).items())
+        if isinstance(competitor, (list, tuple)):
+            others = {"event": event, "rank": rank, "points": points, "team": team}
+            for argument, value in (others | {"features": features}).items():
+                if value is not None:
+                    raise DataError(
+                        "{argument} is given, but a list of columns in `competitor` means one row "
+                        "for each event, with competitors from the first place to the last",
+                        "Leave it out, or use a table with one row for each competitor.",
+                        argument=argument,
+                    )
+            if len(competitor) < 2:
+                raise DataError("{argument} needs at least two columns", argument="competitor")
+            return cls(time=time, places=tuple(competitor), dnf=dnf)
+        if not isinstance(competitor, str):
+            problem = "{argument} is {value}, but must be a column, or a list of them"
+            raise DataError(problem, argument="competitor", value=competitor)
+        if event is None:
+            raise DataError(
+                "{argument} is missing",
+                "Name the column that tells events apart; for a table with one row for each "
+                "event, pass a list of columns as `competitor`.",
+                argument="event",
+            )
+        if (rank is None) == (points is None):
+            raise DataError("Pass one of `rank` (1 is the best) and `points` (more is better)")
+        return cls(
+            time=time,
+            first=competitor,
+            event=event,
+            rank=rank,
+            points=points,
+            team=team,
+            covariates=covariates,
+            dnf=dnf,
+        )
+
+    @property
+    def is_ranking(self) -> bool:
+        """True if the table has events of several sides."""
+        return self.event is not None or bool(self.places)
+
     @property
     def has_home(self) -> bool:
         """True if matches have a side at home."""
@@ -221,6 +301,8 @@ class Schema:
     @property
     def defines_losses(self) -> bool:
         """True if the table says which outcomes are losses, so that 0 can only be a tie."""
+        if self.is_ranking:
+            return True
         if self.outcomes is None:
             return self.outcome is None
         pairs = () if isinstance(self.outcomes, str) else self.outcomes
@@ -229,10 +311,13 @@ class Schema:
     @property
     def columns(self) -> dict[str, Any]:
         """The column, or pair of columns, that each argument names; for error messages."""
+        arguments = ("time", "first", "second", "weight", "home", "neutral")
+        rankings = ("event", "rank", "points", "team")
         named: dict[str, Any] = {
-            argument: getattr(self, argument)
-            for argument in ("time", "first", "second", "weight", "home", "neutral")
+            argument: getattr(self, argument) or None for argument in arguments + rankings
         }
+        if self.is_ranking:
+            named["competitor"] = named.pop("first")
         given = [name for name in _OUTCOMES if getattr(self, name) is not None]
         if given:
             named[given[0]] = getattr(self, given[0])
@@ -257,6 +342,16 @@ class Schema:
 
     def describe(self) -> str:
         """Describe the meaning of the columns in one line."""
+        if self.places:
+            return f"places {', '.join(map(repr, self.places))}"
+        if self.is_ranking:
+            words = [f"competitor {_show_side(self.first)}"]
+            for name in ("event", "rank", "points", "team"):
+                value = getattr(self, name)
+                words += [] if value is None else [f"{name} {value!r}"]
+            words += [f"feature {name!r} = {value!r}" for name, value in self.covariates]
+            words += ["without sides that have no place"] if self.dnf == "drop" else []
+            return ", ".join(words)
         words = [f"first {_show_side(self.first)}", f"second {_show_side(self.second)}"]
         for name, text in _OUTCOMES.items():
             value = getattr(self, name)

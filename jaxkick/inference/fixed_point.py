@@ -201,7 +201,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     sites = state.sites
     smoothed = problem.smooth(sites)
     cavities = cavities_of(smoothed)
-    linear = _steepen(method.linearize(problem, cavities, sites), state)
+    linear = _steepen(problem, method.linearize(problem, cavities, sites), state)
     log_normaliser = sum(chain.log_normaliser for chain in smoothed)
     evaluation = _Evaluation(sites, cavities, log_normaliser, linear.observed)
     feasible = _is_feasible(cavities, sites) & jnp.isfinite(log_normaliser + linear.observed)
@@ -259,10 +259,13 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     )
 
 
-def _steepen(linear: Linearization, state: _State) -> Linearization:
+def _steepen(problem: Problem, linear: Linearization, state: _State) -> Linearization:
     """Take the curvature of the secant if that of the last step was too small."""
     move = linear.score - state.score
     started = state.careful & (move != 0)
+    if problem.relative_rows is not None:
+        # There the other scores of the event change the pull, too.
+        started &= ~problem.relative_rows
     secant = jnp.where(started, (state.pull - linear.pull) / jnp.where(started, move, 1.0), 0.0)
     secant = jnp.where(secant > state.curvature, secant, 0.0)
     return linear._replace(curvature=jnp.maximum(jnp.maximum(linear.curvature, secant), 0.0))
@@ -309,7 +312,8 @@ def _next_sites(
     change: Entries,
 ) -> Sites:
     """The sites with given precisions under which means have changed by `change`."""
-    pulls = problem.distribute(linear.pull - linear.curvature * problem.combine(change))
+    moved = problem.curve(linear.curvature, problem.combine(change))
+    pulls = problem.distribute(linear.pull - moved)
     marginals = add_sites(cavities, sites)
     return tuple(
         Site(pull + precision * (marginal.mean + moved), precision)

@@ -134,7 +134,7 @@ def solve_means(
 
     def couple(vector: Entries) -> Entries:
         """(A − M) times a vector."""
-        coupled = problem.distribute(curvature * problem.combine(vector))
+        coupled = problem.distribute(problem.curve(curvature, problem.combine(vector)))
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:

@@ -15,8 +15,9 @@ from jaxkick._typing import Array, Bool, Float, Scalar
 from jaxkick.chains.step import Site, gain, log_normaliser
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, sum_over
-from jaxkick.likelihoods import Derivatives
+from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.likelihoods.integrals import is_misjudged
+from jaxkick.likelihoods.likelihood import Weight
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
 
@@ -133,17 +134,16 @@ class ExpectationPropagation(AbstractMethod):
         score = problem.to_observations(cavities)
         marginal = problem.to_observations(add_sites(cavities, sites))
         value, first, second = problem.observe(_log_partition, score)
-        # The variance of the tilted distribution relative to that of the cavity.
-        shrink = 1.0 + second * score.variance
-        pull = (first + second * (marginal.mean - score.mean)) / shrink
-        return Linearization(
-            jnp.sum(value), marginal.mean, pull, -second / shrink, second, score.variance
-        )
+        curvature = problem.curvature(second, score.variance)
+        # From the mean of the tilted distribution, where the pull is `first`.
+        beyond = marginal.mean - (score.mean + score.variance * first)
+        pull = first - problem.curve(curvature, beyond)
+        return Linearization(jnp.sum(value), marginal.mean, pull, curvature, second, score.variance)
 
     def second_after(
         self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
     ) -> Float[Array, " N"]:
-        pull = linear.pull - linear.curvature * move
+        pull = linear.pull - problem.curve(linear.curvature, move)
         mean = linear.score + move - linear.variance * pull
         return problem.observe(_log_partition, ScoreMoments(mean, linear.variance)).second
 
@@ -223,30 +223,40 @@ class ReverseKL(AbstractMethod):
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
 
 
-def _log_partition(problem: Problem, score: ScoreMoments) -> Derivatives:
-    return problem.likelihood.log_partition(
-        problem.outcome, score.mean, score.variance, problem.weight
-    )
+def _log_partition(
+    likelihood: AbstractLikelihood, outcome: Array, mean: Array, variance: Array, weight: Weight
+) -> Derivatives:
+    return likelihood.log_partition(outcome, mean, variance, weight)
 
 
-def _expectation(problem: Problem, score: ScoreMoments) -> Derivatives:
-    expected = problem.likelihood.expectation(problem.outcome, score.mean, score.variance)
-    if problem.weight is None:
+def _expectation(
+    likelihood: AbstractLikelihood, outcome: Array, mean: Array, variance: Array, weight: Weight
+) -> Derivatives:
+    expected = likelihood.expectation(outcome, mean, variance)
+    if weight is None:
         return expected
-    return Derivatives(*(problem.weight * part for part in expected))
+    # Derivatives may have one more axis.
+    parts = (jnp.asarray(part) for part in expected)
+    return Derivatives(
+        *(weight.reshape(weight.shape + (1,) * (part.ndim - weight.ndim)) * part for part in parts)
+    )
 
 
 def _any_misjudged(problem: Problem, score: ScoreMoments, expected: bool) -> Bool[Array, ""]:
     """Check the integrals of a sample of observations, if quadrature may have gone wrong."""
-    if not problem.likelihood.is_searched:
-        return jnp.zeros((), bool)
-    stride = max(len(problem.mask) // _CHECKED, 1)
-    parts = (problem.outcome, score.mean, score.variance, problem.weight)
-    outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
-    wrong = is_misjudged(
-        problem.likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected
-    )
-    return jnp.any(wrong & problem.mask[::stride])
+    wrong = jnp.zeros((), bool)
+    for likelihood in problem.likelihoods.values():
+        # Where kinds are mixed, only the first of several likelihoods could be told apart.
+        if not likelihood.is_searched or problem.events is not None:
+            continue
+        stride = max(len(problem.mask) // _CHECKED, 1)
+        parts = (problem.outcome, score.mean, score.variance, problem.weight)
+        outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
+        found = is_misjudged(
+            likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected
+        )
+        wrong |= jnp.any(found & problem.mask[::stride])
+    return wrong
 
 
 def _site_normaliser(cavity: ScoreMoments, site: Site) -> Float[Array, "C R"]:

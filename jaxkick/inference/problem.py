@@ -21,6 +21,7 @@ from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import Smoothed, smooth_chain
 from jaxkick.chains.step import Site, StepModel
 from jaxkick.data.dataset import Dataset
+from jaxkick.data.events import EventBlock, Events
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
@@ -40,6 +41,14 @@ __all__ = [
 Sites = tuple[Site, ...]
 """The pseudo-observation of every entry, chain by chain."""
 
+# A place that stands for no place.
+_ABSENT = -1.0
+# No likelihood of relative scores tells more about one of them than a measurement with this
+# noise variance would.
+_LEAST_NOISE = 0.5
+
+Evaluate = Callable[..., Derivatives]
+
 
 class ScoreMoments(NamedTuple):
     """Mean and variance, of entries or of whole observations."""
@@ -53,7 +62,7 @@ class Problem(eqx.Module):
 
     Attributes:
         steps: the kernel of every chain.
-        likelihood: the likelihood of the outcomes.
+        likelihoods: the likelihood of every kind of observation.
         chains: the entries of every group of features.
         outcome: the outcome of every observation.
         weight: the weight of every observation; `None` where all are one.
@@ -64,13 +73,16 @@ class Problem(eqx.Module):
         entry_coefficients: the coefficient of every entry, in chain layout.
         entry_observations: the observation of every entry, in chain layout.
         offset: the prior mean of every observation's score; `None` where it is zero.
+        events: observations that are evaluated together; `None` where there are none, or the
+            likelihood evaluates each by itself.
 
-    On a mesh observations are padded with masked ones, so that every device has
-    as many.
+    An observation here is a row of the data: one score f. Likelihoods of several scores evaluate
+    the rows of an event together. On a mesh observations are padded with masked ones, so that
+    every device has as many.
     """
 
     steps: tuple[StepModel, ...]
-    likelihood: AbstractLikelihood
+    likelihoods: dict[str, AbstractLikelihood]
     chains: tuple[Chain, ...]
     outcome: Real[Array, " N"]
     weight: Float[Array, " N"] | None
@@ -80,6 +92,7 @@ class Problem(eqx.Module):
     entry_coefficients: tuple[Float[Array, "_ _"], ...]
     entry_observations: tuple[Int[Array, "_ _"], ...]
     offset: Float[Array, " N"] | None
+    events: Events | None
 
     @property
     def mesh(self) -> Mesh | None:
@@ -122,27 +135,101 @@ class Problem(eqx.Module):
         offset = 0.0 if self.offset is None else self.offset
         return ScoreMoments(mean + offset, functools.reduce(jnp.add, terms))
 
-    def observe(
-        self, function: Callable[["Problem", ScoreMoments], Derivatives], score: ScoreMoments
-    ) -> Derivatives:
+    def observe(self, function: Evaluate, score: ScoreMoments) -> Derivatives:
         """Evaluate a function of every observation's score; zero where it is masked out.
 
         Args:
-            function: from this problem and the moments of scores to a value and derivatives.
+            function: from a likelihood, outcomes, means and variances of scores, and weights to
+                a value and derivatives.
             score: the moments of every observation's score.
+
+        Returns:
+            The derivatives by observation. The value of an event is that of its first row.
         """
 
-        def of_each(part: ArrayLike) -> Float[Array, " N"]:
-            # A user's own likelihood may return one number for all observations.
-            values = jnp.broadcast_to(jnp.asarray(part, score.mean.dtype), score.mean.shape)
-            return self.masked(values)
-
         def compute(score: ScoreMoments) -> Derivatives:
-            return Derivatives(*map(of_each, function(self, score)))
+            if self.events is None:
+                (likelihood,) = self.likelihoods.values()
+                found = function(likelihood, self.outcome, *score, self.weight)
+                parts = [_spread(part, score.mean) for part in found]
+            else:
+                found = [self._observe_block(function, b, score) for b in self.events.blocks]
+                parts = [self.events.to_rows(list(part)) for part in zip(*found, strict=True)]
+            return Derivatives(*map(self.masked, parts))
 
         # The first entry of a chain always opens a feature.
         true = self.chains[0].first[0, 0]
         return compute_once(compute, score, true, on_mesh=self.mesh is not None)
+
+    def _observe_block(
+        self, function: Evaluate, block: EventBlock, score: ScoreMoments
+    ) -> Derivatives:
+        """Evaluate the events of a block; by event and side."""
+        likelihood = self.likelihood_of(block.kind)
+        outcome, mean, variance = (block.gather(part) for part in (self.outcome, *score))
+        weight = None if self.weight is None else block.gather(self.weight)
+        if likelihood.num_predictors == 1:
+            found = function(likelihood, outcome, mean, variance, weight)
+            return Derivatives(*(_spread(part, mean) for part in found))
+        outcome = jnp.where(block.present, outcome, _ABSENT)
+        weight = None if weight is None else weight[:, 0]
+        value, first, second = function(likelihood, outcome, mean, variance, weight)
+        return Derivatives(jnp.zeros_like(mean).at[:, 0].set(value), first, second)
+
+    def likelihood_of(self, kind: str) -> AbstractLikelihood:
+        """The likelihood of a kind of observation."""
+        return self.likelihoods[kind if kind in self.likelihoods else ""]
+
+    @property
+    def _relative(self) -> list[bool]:
+        """Whether only differences of scores matter, for every block of events."""
+        blocks = () if self.events is None else self.events.blocks
+        return [self.likelihood_of(block.kind).is_relative for block in blocks]
+
+    @property
+    def relative_rows(self) -> Bool[Array, " N"] | None:
+        """The rows for whose events only differences of scores matter; `None` if there are none."""
+        if self.events is None or not any(self._relative):
+            return None
+        blocks = zip(self.events.blocks, self._relative, strict=True)
+        return self.events.spread([jnp.full(len(b.members), each) for b, each in blocks])
+
+    def curvature(
+        self, second: Float[Array, " N"], variance: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """The precision of a Gaussian factor on every score, in place of the likelihood.
+
+        Args:
+            second: second derivative of the log partition function.
+            variance: cavity variance of the score.
+
+        Returns:
+            The precisions. Where only differences of an event's scores matter, its factor has
+            the precision matrix E − E11ᵀE / 1ᵀE1, and this is the diagonal of E. For two scores
+            the factor is exact; for more, its diagonal is nearly that of the likelihood.
+        """
+        alone = -second / (1.0 + second * variance)
+        relative = self.relative_rows
+        if relative is None:
+            return alone
+        share = jnp.clip(-second / self._sum_over_events(-second), 0.0, 0.5)
+        precision = jnp.minimum(-second / (1.0 - share), 1.0 / (variance + _LEAST_NOISE))
+        return jnp.where(relative, precision / (1.0 - precision * variance), alone)
+
+    def curve(
+        self, curvature: Float[Array, " N"], scores: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        """W times a vector of scores, with W the precisions of `curvature`."""
+        product = curvature * scores
+        if not any(self._relative):
+            return product
+        level = self._sum_over_events(product) / self._sum_over_events(curvature)
+        return product - curvature * jnp.where(self.relative_rows, level, 0.0)
+
+    def _sum_over_events(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
+        """The sum over the rows of every row's event; one where it is zero."""
+        total = self.events.spread([block.sum(values) for block in self.events.blocks])
+        return jnp.where(total == 0, 1.0, total)
 
     def combine(self, entries: tuple[Float[Array, "_ _"], ...]) -> Float[Array, " N"]:
         """X times a vector of entries: the sum over every observation's slots."""
@@ -168,6 +255,11 @@ class Problem(eqx.Module):
     def masked(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
         """`values` with zeros for the observations that do not count."""
         return jnp.where(self.mask, values, 0.0)
+
+
+def _spread(part: ArrayLike, like: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A user's own likelihood may return one number for all observations."""
+    return jnp.broadcast_to(jnp.asarray(part, like.dtype), like.shape)
 
 
 def cavities_of(smoothed: tuple[Smoothed, ...]) -> tuple[ScoreMoments, ...]:
@@ -212,17 +304,21 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
         StepModel(resolve(model.kernel_of(chain.group), dtype), data.epoch) for chain in data.chains
     )
     mesh = data.chains[0].mesh
+    events, counted = _needed_events(model, data), _counted(mask, data)
+    if events is not None and mask is not None:
+        # An event counts if all of it does.
+        counted = events.all_of(counted)
     slots, coefficients = data.slots.T, data.coefficients.ravel()
     if mesh is not None:
         shapes = [chain.gap.shape for chain in data.chains]
         slots = jnp.take(gathered_positions(shapes, mesh), slots, mode="clip")
     return Problem(
         steps=steps,
-        likelihood=resolve(model.likelihood, dtype),
+        likelihoods=resolve(model.likelihoods, dtype),
         chains=data.chains,
         outcome=_share_out(_padded(data.outcome, data, "edge"), mesh, mode="edge"),
         weight=_share_out(_padded(data.weight, data), mesh),
-        mask=_share_out(_counted(mask, data), mesh),
+        mask=_share_out(counted, mesh),
         slots=_share_out(slots, mesh),
         coefficients=_share_out(data.coefficients.T, mesh),
         entry_coefficients=tuple(
@@ -233,7 +329,19 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
             chain.source // data.coefficients.shape[1] for chain in data.chains
         ),
         offset=_share_out(_offset(data, entry_means(model, data)), mesh),
+        events=events
+        and Events(events.blocks, *(_share_out(x, mesh) for x in (events.place, events.number))),
     )
+
+
+def _needed_events(model: Model, data: Dataset) -> Events | None:
+    """The events of the data, unless one likelihood evaluates every row by itself."""
+    events = data.events
+    if events is None or (
+        isinstance(model.likelihood, AbstractLikelihood) and model.likelihood.num_predictors == 1
+    ):
+        return None
+    return events
 
 
 def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
