@@ -29,4 +29,5 @@ from jaxkick.posterior.leaderboard import Difference as Difference
 from jaxkick.posterior.leaderboard import Scale as Scale
 from jaxkick.posterior.prediction import CountsPrediction as CountsPrediction
 from jaxkick.posterior.prediction import Prediction as Prediction
+from jaxkick.posterior.prediction import RankPrediction as RankPrediction
 from jaxkick.posterior.scores import Scores as Scores

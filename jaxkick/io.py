@@ -437,9 +437,14 @@ def _check_model(model: Any) -> Model:
     def compute(part: Any) -> Any:
         part = resolve(part, dtype)
         is_kernel = isinstance(part, AbstractKernel)
-        return part.covariance(now, now) if is_kernel else part.log_prob(zero, zero)
+        if is_kernel:
+            return part.covariance(now, now)
+        scores = zero if part.num_predictors == 1 else jnp.zeros(part.num_predictors or 2)
+        return part.log_prob(scores + (part.num_predictors is None), scores)
 
-    for label, part in {**parts, "likelihood": model.likelihood}.items():
+    for kind, part in model.likelihoods.items():
+        parts[f"likelihood of {kind!r}" if kind else "likelihood"] = part
+    for label, part in parts.items():
         try:
             shape = eqx.filter_eval_shape(compute, part).shape
         except _INVALID as error:
@@ -464,7 +469,8 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
     row_length = parts.pop("row_length")
     observations = Observations(**parts)
     times, features, coefficients, outcome, weight = observations[:5]
-    columns = [x for x in (times, outcome, weight, observations.rows) if x is not None]
+    rows = (observations.rows, observations.events, observations.kinds)
+    columns = [x for x in (times, outcome, weight, *rows) if x is not None]
     numbers = [x for x in (times, outcome, coefficients, weight) if x is not None]
     _require(
         features.ndim == 2
@@ -475,6 +481,13 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
         and -1 <= features.min() <= features.max() < len(observations.names)
         and all(np.isfinite(number).all() for number in numbers)
         and (weight is None or weight.min() >= 0)
+        and (
+            observations.kinds is None
+            or 0
+            <= observations.kinds.min()
+            <= observations.kinds.max()
+            < len(observations.kind_names)
+        )
         and isinstance(observations.scale, TimeScale)
         and isinstance(observations.schema, Schema | None),
         "the observations do not fit together",

@@ -152,6 +152,15 @@ class Model(eqx.Module):
         return self.likelihood[kind]
 
     @property
+    def duel(self) -> AbstractLikelihood:
+        """The likelihood of a match of two sides, given the difference of their scores.
+
+        The first one, if the model has several kinds of observations.
+        """
+        duels = [likelihood.duel() for likelihood in self.likelihoods.values()]
+        return next((each for each in duels if each.num_predictors == 1), duels[0])
+
+    @property
     def likelihoods(self) -> dict[str, AbstractLikelihood]:
         """The likelihoods by the kind of observation; `""` if one serves all kinds."""
         return self.likelihood if isinstance(self.likelihood, dict) else {"": self.likelihood}

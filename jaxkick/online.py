@@ -500,6 +500,14 @@ class Stream(AbstractPredictor):
                 "Pass one number, or one for each group.",
                 argument="mean",
             )
+        if any(each.num_predictors != 1 for each in model.likelihoods.values()) or (
+            len(model.likelihoods) > 1
+        ):
+            raise DataError(
+                "A stream processes one score at a time, but the model has events of several "
+                "scores or several kinds of observations",
+                "Use `infer` and `Posterior.update`.",
+            )
         check_outcomes(model.likelihood, data, None)
         stream = Stream(model, Roster.of(data), (), (), 0, 0.0)
         return stream._see(data.observations, np.dtype(data.outcome.dtype))

@@ -116,7 +116,7 @@ def fit(
         typer.echo(repr(data), err=True)
         # Check all inputs before learning, which takes the time.
         start = suggest_model(data)
-        shown = inputs.read_scale(scale, start.likelihood)
+        shown = inputs.read_scale(scale, start.duel)
         if fixtures is not None:
             inputs.read_fixtures(fixtures, reading, schema, data, allow_unknown)
         folder = fitting.make_folder(output)
@@ -208,7 +208,7 @@ def leaderboard(
         posterior = inputs.load_posterior(model)
         board = posterior.leaderboard(
             _time_of(posterior, time, date_format),
-            scale=inputs.read_scale(scale, posterior.model.likelihood),
+            scale=inputs.read_scale(scale, posterior.model.duel),
             interval=interval,
             min_matches=min_matches,
             active_within=active_within,
@@ -292,7 +292,7 @@ def update(
     with jax.enable_x64(True):
         posterior = inputs.load_posterior(path)
         schema = inputs.schema_of(posterior)
-        shown = inputs.read_scale(scale, posterior.model.likelihood)
+        shown = inputs.read_scale(scale, posterior.model.duel)
         matches = inputs.read_matches(results, reading, schema)
         if output is not None:
             path = fitting.make_folder(output) / inputs.MODEL_FILE

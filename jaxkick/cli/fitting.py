@@ -86,7 +86,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
         peaks.append((*moments, str(name), scores.numbers[best], int(matches)))
     peaks.sort(key=lambda peak: -peak[0])
     means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))
-    points = points_of("elo", posterior.model.likelihood)
+    points = points_of("elo", posterior.model.duel)
     rating = points.centre + points.factor * means
     reach = NormalDist().inv_cdf(0.95) * points.factor * np.sqrt(variances)
     return {
@@ -162,7 +162,7 @@ def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
 
     figure = Figure(figsize=(10.0, 5.5), dpi=150, layout="constrained")
     features = [name if name in posterior.data.names else Feature(name, ATTACK) for name in names]
-    scale = read_scale(None, posterior.model.likelihood)
+    scale = read_scale(None, posterior.model.duel)
     plotting.scores(posterior, features, scale=scale, ax=figure.subplots())
     with atomic_write(path) as file:
         figure.savefig(file, format="png")

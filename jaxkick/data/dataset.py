@@ -428,6 +428,17 @@ class Dataset(eqx.Module):
             kind_names=index.kind_names,
         )
 
+    def event_outcomes(self) -> np.ndarray:
+        """The outcomes of every event's sides [E, S] on the host; -1 for absent sides."""
+        outcome = np.asarray(self.outcome)[: len(self)]
+        events = np.arange(len(self)) if self.index.events is None else self.index.events
+        _, number, sizes = np.unique(events, return_inverse=True, return_counts=True)
+        order = np.argsort(number, kind="stable")
+        side = np.arange(len(self)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        found = np.full((len(sizes), sizes.max()), -1.0)
+        found[number[order], side] = outcome[order]
+        return found
+
     def __len__(self) -> int:
         """The number of observations, without padding."""
         return len(self.index.times)

@@ -19,7 +19,7 @@ __all__ = ["EventBlock", "Events", "make_events"]
 
 _NONE = np.iinfo(np.int32).max
 # Another block costs as much time to compile as this many more sides to evaluate.
-_BLOCK_COST = 20_000
+_BLOCK_COST = 5_000
 
 
 class EventBlock(eqx.Module):

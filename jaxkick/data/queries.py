@@ -28,11 +28,21 @@ from jaxkick.data.sides import (
     read_further,
     read_side,
 )
-from jaxkick.errors import DataError, did_you_mean, plain, suggest_names
+from jaxkick.errors import Checks, DataError, did_you_mean, plain, suggest_names
 
 __all__ = [
-    "Directory", "Match", "Query", "check_known", "read_match", "read_matches", "read_names",
-    "read_query", "unknown_name",
+    "Directory",
+    "Match",
+    "Query",
+    "check_known",
+    "read_covariates",
+    "read_field",
+    "read_match",
+    "read_matches",
+    "read_names",
+    "read_query",
+    "read_ranking",
+    "unknown_name",
 ]  # fmt: skip
 
 
@@ -192,7 +202,7 @@ def read_match(
             value=covariates,
             mentions=["home=1", "home=-1"],
         )
-    extra = _read_covariates(directory, covariates or {})
+    extra = read_covariates(directory, covariates or {})
     if home is not None:
         if HOME not in directory.names:
             raise DataError(
@@ -232,12 +242,68 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
             else to_floats(values, f"covariates[{name!r}]", num_rows)
             for name, values in columns.covariates.items()
         }
-        covariates = _read_covariates(directory, covariates | dict(columns.labels))
+        covariates = read_covariates(directory, covariates | dict(columns.labels))
         _check_sides(first, second)
     return Match(first, second, covariates), columns.times
 
 
-def _read_covariates(
+class Fields(NamedTuple):
+    """The sides of events to come.
+
+    Attributes:
+        sides: a name, or a list of names, for each side.
+        times: the time of each side's event.
+        covariates: further features by name, with one coefficient for each side.
+        events: the number of each side's event.
+        rows: the side of each row of the table.
+    """
+
+    sides: list
+    times: Any
+    covariates: dict[Hashable, Any]
+    events: np.ndarray
+    rows: np.ndarray
+
+
+def read_field(competitors: Any) -> tuple[list, list[str]]:
+    """Read the sides of one event, and a label for each."""
+    sides = to_list(as_column(competitors, "competitors"))
+    members = [side if isinstance(side, (list, tuple, Mapping)) else [side] for side in sides]
+    members = [[side] if isinstance(side, Feature) else list(side) for side in members]
+    names = [plain(name) for side in members for name in side]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        problem = "{argument} has {value} twice"
+        raise DataError(problem, argument="competitors", value=twice[0])
+    if len(sides) < 2:
+        problem = "{argument} has fewer than two sides"
+        raise DataError(problem, "Name all sides of the event.", argument="competitors")
+    return sides, [" + ".join(map(str, side)) for side in members]
+
+
+def read_ranking(directory: Directory, frame: Any) -> Fields:
+    """Read events and their times from a table with the columns of the data's own table."""
+    schema = directory.schema
+    if schema.places:
+        raise DataError(
+            "The data was read with one row for each event, which gives away the places",
+            "Use `predict_ranking(competitors, time)`.",
+        )
+    with naming_columns(schema):
+        columns = read_frame(frame, schema, with_outcome=False)
+        ranked, num_sides = columns.ranked, len(columns.ranked.names)
+        ranked.check(Checks(num_sides, rows=ranked.rows))
+        covariates = {
+            name: values
+            if holds_texts(values)
+            else to_floats(values, f"features[{name!r}]", num_sides)
+            for name, values in columns.covariates.items()
+        }
+        covariates = read_covariates(directory, covariates)
+    return Fields(ranked.names, columns.times, covariates, ranked.events, ranked.sides)
+
+
+def read_covariates(
     directory: Directory, covariates: Mapping[Hashable, Any]
 ) -> dict[Hashable, Any]:
     """Check the names of covariates, and replace columns of texts by a feature for each label."""

@@ -25,6 +25,7 @@ class RankedSides(NamedTuple):
         names: a name, or a list of names, for each side.
         events: the number of each side's event.
         rows: the row of the table that each side starts at.
+        sides: the side of each row of the table.
         labels: the name of each event.
         numbers: the rank of each side, or minus its points; NaN where there is none, and `None`
             for events of the future.
@@ -34,6 +35,7 @@ class RankedSides(NamedTuple):
     names: list
     events: np.ndarray
     rows: np.ndarray
+    sides: np.ndarray
     labels: Sequence[Hashable]
     numbers: np.ndarray | None
     by_points: bool
@@ -126,7 +128,7 @@ def read_sides(
         numbers = _read_numbers(rank, "rank", num_rows)
     elif points is not None:
         numbers = -_read_numbers(points, "points", num_rows)
-    rows = np.arange(num_rows)
+    rows = side = np.arange(num_rows)
     if team is not None:
         side, names = _join_teams(events, names, to_list(as_column(team, "team")))
         rows = np.unique(side, return_index=True)[1]
@@ -134,7 +136,7 @@ def read_sides(
             _refuse_different(numbers, numbers[rows][side], "points" if rank is None else "rank")
             numbers = numbers[rows]
         events = events[rows]
-    return RankedSides(names, events, rows, vocabulary.names(), numbers, rank is None)
+    return RankedSides(names, events, rows, side, vocabulary.names(), numbers, rank is None)
 
 
 def read_wide(columns: Sequence[Any]) -> RankedSides:
@@ -146,7 +148,7 @@ def read_wide(columns: Sequence[Any]) -> RankedSides:
     numbers = np.concatenate([np.arange(size) for size in sizes]) + 1.0
     names = [name for row in cells for name in row]
     labels = [f"in row {row}" for row in range(len(cells))]
-    return RankedSides(names, rows, rows, labels, numbers, by_points=False)
+    return RankedSides(names, rows, rows, rows, labels, numbers, by_points=False)
 
 
 def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:

@@ -408,7 +408,7 @@ def read_arrays(
             raise DataError(problem, "Number the events from 0.", argument="events")
         labels, numbers = np.unique(numbers, return_inverse=True)
         rows = np.arange(len(times))
-        ranked = RankedSides([], numbers, rows, labels.tolist(), None, by_points=True)
+        ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, by_points=True)
         _refuse_two_times(times, ranked, checks)
     read = _finish(times, scale, block, outcome, weight, checks, rules, ranked=ranked)
     return read._replace(names=known)

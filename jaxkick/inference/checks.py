@@ -9,7 +9,7 @@ from jaxkick._typing import Array, Bool
 from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset, check_bits
 from jaxkick.data.reading import check_outcomes as check_domain
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites
 from jaxkick.kernels import AbstractKernel
@@ -104,12 +104,89 @@ def _check_means(model: Model, data: Dataset) -> None:
         )
 
 
-def check_outcomes(likelihood: AbstractLikelihood, data: Dataset, mask: ArrayLike | None) -> None:
-    """Reject outcomes that are not valid for the likelihood, as far as they are known."""
+def check_outcomes(
+    likelihood: AbstractLikelihood | dict[str, AbstractLikelihood],
+    data: Dataset,
+    mask: ArrayLike | None,
+) -> None:
+    """Reject outcomes that are not valid for their likelihood, as far as they are known."""
     check_bits(data)
+    single = isinstance(likelihood, AbstractLikelihood)
+    if not single or likelihood.num_predictors != 1:
+        _check_events(likelihood if not single else {"": likelihood}, data, mask)
+        return
     if not is_known(data.outcome) or not (mask is None or is_known(mask)):
         return
     count = len(data.outcome) if data.index is None else len(data)
     rows = None if data.index is None else data.index.rows
     mask = None if mask is None else np.asarray(mask)[:count]
     check_domain(likelihood, np.asarray(data.outcome)[:count], rows, mask)
+
+
+def _check_events(
+    likelihoods: dict[str, AbstractLikelihood], data: Dataset, mask: ArrayLike | None
+) -> None:
+    """Reject events that their likelihood cannot explain."""
+    blocks = () if data.events is None else data.events.blocks
+    for kind, likelihood in likelihoods.items():
+        mine = [block for block in blocks if kind in ("", block.kind)]
+        _check_sizes(likelihood, [block.members.shape[1] for block in mine])
+        if data.weight is not None and likelihood.num_predictors is None:
+            raise DataError(
+                f"{type(likelihood).__name__} takes no weights, but the data has some",
+                "Leave them out; weights of zero can be given as a mask.",
+                argument="weight",
+            )
+    unknown = sorted({block.kind for block in blocks} - set(likelihoods))
+    if unknown and "" not in likelihoods:
+        known = ", ".join(map(repr, likelihoods))
+        raise DataError(
+            f"the data has observations of the kind {unknown[0]!r}, but the model has likelihoods "
+            f"for {known}",
+            "Name the kinds alike, as in `jk.concat({'duels': ..., 'races': ...})`.",
+        )
+    if not is_known(data.outcome) or not (mask is None or is_known(mask)):
+        return
+    outcome = np.asarray(data.outcome)
+    counts = np.ones(len(outcome), bool)
+    if mask is not None:
+        counts[: len(np.asarray(mask))] = np.asarray(mask)
+    rows = None if data.index is None else data.index.rows
+    for block in blocks:
+        likelihood = likelihoods.get(block.kind, likelihoods.get(""))
+        members = np.asarray(block.members)
+        there = members < len(outcome)
+        found = outcome[np.where(there, members, 0)]
+        if likelihood.num_predictors == 1:
+            bad = (likelihood.check(found) & there).any(axis=1)
+        else:
+            bad = likelihood.check_events(np.where(there, found, -1.0))
+        bad &= counts[members[:, 0]]
+        if bad.any():
+            event = int(np.argmax(bad))
+            row = int(members[event, 0])
+            raise DataError(
+                f"the outcomes {{value}} are not valid for {type(likelihood).__name__}, which "
+                f"needs {likelihood.domain}",
+                "Choose another likelihood.",
+                argument="outcome",
+                row=row if rows is None else int(rows[row]),
+                count=int(bad.sum()),
+                value=[plain(each) for each in found[event][there[event]]],
+            )
+
+
+def _check_sizes(likelihood: AbstractLikelihood, widths: list[int]) -> None:
+    """Reject events with another number of scores than the likelihood has."""
+    name, number = type(likelihood).__name__, likelihood.num_predictors
+    if number != 1 and not widths:
+        raise DataError(
+            f"{name} needs events of several scores, but the data has none",
+            "Use `Dataset.from_rankings` for rankings, `counts=` for the goals of both sides, or "
+            "`events=` of `Dataset.from_arrays`.",
+        )
+    wrong = [width for width in widths if number not in (None, 1, width)]
+    if wrong:
+        raise DataError(
+            f"{name} needs {number} scores for each event, but the data has events of {wrong[0]}"
+        )

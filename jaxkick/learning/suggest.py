@@ -8,7 +8,14 @@ from jaxkick.data.schema import LEVEL, OUTCOMES
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
 from jaxkick.kernels import AbstractKernel, Constant, Matern12
-from jaxkick.likelihoods import AbstractLikelihood, Gaussian, OrdinalProbit, Poisson, Probit
+from jaxkick.likelihoods import (
+    AbstractLikelihood,
+    Gaussian,
+    OrdinalProbit,
+    Poisson,
+    Probit,
+    Ranking,
+)
 from jaxkick.model import Model
 
 __all__ = ["suggest_model"]
@@ -34,7 +41,7 @@ def suggest_model(
         data: the observations.
         likelihood: the likelihood, or its class. If `None`: `Probit` for outcomes -1 and +1,
             `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table read with
-            `counts=`, else `Gaussian`.
+            `counts=`, `Ranking` for rankings, else `Gaussian`.
         kernel: the class of the kernel that changes with time.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
@@ -58,10 +65,14 @@ def suggest_model(
     if not len(outcome):
         raise DataError("{argument} leaves no observation", argument="mask")
     counted = data.schema is not None and data.schema.counts is not None
+    ranked = data.schema is not None and data.schema.is_ranking
     if likelihood is None:
-        likelihood = Poisson if counted else _likelihood_for(data, outcome)
+        likelihood = Poisson if counted else Ranking if ranked else _likelihood_for(data, outcome)
     if isinstance(likelihood, type):
-        likelihood = likelihood.from_outcomes(outcome)
+        joint = likelihood.num_predictors != 1
+        likelihood = likelihood.from_outcomes(
+            data.subset(used).event_outcomes() if joint else outcome
+        )
     share = likelihood.score_variance(outcome) / len(data.chains)
     # All scores of counts lie around that of the mean count, which only the level can explain.
     offsets = {data.index.group_of(LEVEL): likelihood.score_offset(outcome)} if counted else {}

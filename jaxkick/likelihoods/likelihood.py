@@ -128,6 +128,24 @@ class AbstractLikelihood(eqx.Module):
         """
         return None
 
+    def duel(self) -> "AbstractLikelihood":
+        """Return the likelihood of a match of two sides, given the difference of their scores.
+
+        It differs from this one where an event has any number of sides.
+        """
+        return self
+
+    def check_events(self, outcome: np.ndarray) -> np.ndarray:
+        """Return a boolean array, on the host, that is True for invalid events.
+
+        For likelihoods of several scores.
+
+        Args:
+            outcome: the outcomes of each event's sides along the last axis; -1 for sides that
+                an event does not have.
+        """
+        return np.any(self.check(outcome), axis=-1)
+
     # Words
 
     def describe(self) -> str:

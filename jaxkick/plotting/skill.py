@@ -56,7 +56,7 @@ def scores(
     if interval:
         check_interval(interval)
     ax = style.axes(ax)
-    index, points = posterior.data.index, points_of(scale, posterior.model.likelihood)
+    index, points = posterior.data.index, points_of(scale, posterior.model.duel)
     debuts = np.full(len(names), -np.inf)
     if times is None:
         played = match_times(index, names, "names")

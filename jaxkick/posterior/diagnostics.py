@@ -84,7 +84,8 @@ def diagnose(
     found += [*_separate_pools(index), *_inseparable(model, data)]
     found += [*_lengthscales(model, index, entries), *_unit(index)]
     found += _precision(model, index, entries)
-    found += [Diagnostic(*warning) for warning in model.likelihood.warnings()]
+    for likelihood in model.likelihoods.values():
+        found += [Diagnostic(*warning) for warning in likelihood.warnings()]
     return (*found, *_single_matches(index))
 
 
@@ -169,11 +170,12 @@ def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
             "`leaderboard(names={label: [...]})`.",
         )
     always = seen[(counts == len(index.times)) & _is_constant(x, begins)]
-    if model.likelihood.has_free_level and always.size:
+    free = [each for each in model.likelihoods.values() if each.has_free_level]
+    if free and always.size:
         yield Diagnostic(
             "separability",
             f"{_listed([index.names[feature] for feature in always])} has the same coefficient in "
-            f"all observations, and {type(model.likelihood).__name__} has a level of its own: "
+            f"all observations, and {type(free[0]).__name__} has a level of its own: "
             "only their sum is known, and learning may not converge. Leave the feature out, or "
             "put `Fixed` around the likelihood's parameter.",
         )

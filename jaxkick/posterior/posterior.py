@@ -156,7 +156,10 @@ class Posterior(AbstractPredictor, eqx.Module):
             InferenceError: if the fixed point was not reached and `throw` is true.
         """
         index = self.data.index
-        rules = Rules(index.grouping, index.unit, on_invalid, self.model.likelihood, index.schema)
+        likelihood = self.model.likelihood
+        single = not isinstance(likelihood, dict) and likelihood.num_predictors == 1
+        domain = likelihood if single else None
+        rules = Rules(index.grouping, index.unit, on_invalid, domain, index.schema)
         new = read_alike(matches, rules)
         if not allow_repeats:
             refuse_repeats(self.data.observations, new)

@@ -15,7 +15,7 @@ from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError
 from jaxkick.likelihoods import AbstractLikelihood, Distribution
 
-__all__ = ["AbstractPrediction", "CountsPrediction", "Prediction"]
+__all__ = ["AbstractPrediction", "CountsPrediction", "Prediction", "RankPrediction"]
 
 _NODES = 20
 _TAIL = 1e-6
@@ -260,6 +260,103 @@ class CountsPrediction(AbstractPrediction):
         along = jnp.sqrt(jnp.minimum(size * ratio, self.first.variance))
         across = jnp.sqrt(jnp.minimum(size / ratio, self.second.variance))
         return along, jnp.sign(self.covariance) * across
+
+
+class RankPrediction(eqx.Module):
+    """The places of all sides of one event.
+
+    The scores of sides are independent in the posterior approximation. Where sides share a
+    feature, such as a car, `predict` of two of them is more exact than `p_ahead`.
+
+    Attributes:
+        mean: posterior mean of each side's score.
+        variance: posterior variance of each side's score.
+        likelihood: the likelihood of a ranking given the scores.
+        names: a label for each side.
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    mean: Float[Array, " S"]
+    variance: Float[Array, " S"]
+    likelihood: AbstractLikelihood
+    names: tuple[str, ...] = eqx.field(static=True)
+    library: str | None = eqx.field(default=None, static=True)
+
+    @property
+    def probabilities(self) -> Float[Array, "S S"]:
+        """The probability of each side (rows) to finish in each place (columns), without ties."""
+        return call_compiled(self.likelihood.rank_probabilities, self.mean, self.variance)
+
+    @property
+    def p_win(self) -> Float[Array, " S"]:
+        """The probability of each side to win."""
+        return self.probabilities[:, 0]
+
+    @property
+    def p_podium(self) -> Float[Array, " S"]:
+        """The probability of each side to be among the first three."""
+        return self.p_top(3)
+
+    def p_top(self, places: int) -> Float[Array, " S"]:
+        """Return the probability of each side to be among the first `places`."""
+        return jnp.sum(self.probabilities[:, :places], axis=1)
+
+    @property
+    def expected_rank(self) -> Float[Array, " S"]:
+        """The expected place of each side."""
+        return self.probabilities @ jnp.arange(1.0, len(self.names) + 1, dtype=self.mean.dtype)
+
+    def p_ahead(self, first: Any, second: Any) -> Float[Array, ""]:
+        """Return the probability that one side finishes ahead of another.
+
+        Args:
+            first: the label of a side, as in `names`.
+            second: the label of another side.
+        """
+        one, other = (self._place(name) for name in (first, second))
+        mean, variance = (
+            self.mean[one] - self.mean[other],
+            self.variance[one] + self.variance[other],
+        )
+        _, tie, win = self.likelihood.duel().result_probabilities(mean, variance)
+        return win + 0.5 * tie
+
+    def _place(self, name: Any) -> int:
+        if str(name) not in self.names:
+            raise DataError(
+                "{value} is not in this event",
+                f"Its sides are {', '.join(self.names)}.",
+                value=name,
+            )
+        return self.names.index(str(name))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of `to_frame`, as NumPy arrays in the order of the sides."""
+        table = self.probabilities
+        places = np.arange(1.0, len(self.names) + 1)
+        return {
+            "name": np.array(self.names),
+            "score_mean": np.asarray(self.mean),
+            "score_deviation": np.sqrt(np.asarray(self.variance)),
+            "p_win": np.asarray(table[:, 0]),
+            "p_podium": np.asarray(jnp.sum(table[:, :3], axis=1)),
+            "expected_rank": np.asarray(table) @ places,
+        }
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table with one row for each side, the favourite first.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        columns = self.columns()
+        order = np.argsort(columns["expected_rank"], kind="stable")
+        return make_table({name: x[order] for name, x in columns.items()}, library or self.library)
+
+    def __repr__(self) -> str:
+        if not is_known(self.mean):
+            return f"RankPrediction of {len(self.names)} sides"
+        return f"RankPrediction of {len(self.names)} sides\n{self.to_frame(None)!r}"
 
 
 def _join(

@@ -7,11 +7,23 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick.data.queries import Directory, Match, Query, read_match, read_matches, read_query
+from jaxkick.data.queries import (
+    Directory,
+    Match,
+    Query,
+    read_covariates,
+    read_field,
+    read_match,
+    read_matches,
+    read_query,
+    read_ranking,
+)
 from jaxkick.data.reading import naming_columns
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, with_role
 from jaxkick.data.tables import extend_table, make_table
+from jaxkick.errors import DataError
 from jaxkick.inference.problem import ScoreMoments
+from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 from jaxkick.posterior.leaderboard import (
@@ -25,7 +37,7 @@ from jaxkick.posterior.leaderboard import (
     points_of_counts,
     rank,
 )
-from jaxkick.posterior.prediction import CountsPrediction, Prediction
+from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
 __all__ = ["AbstractPredictor"]
 
@@ -106,23 +118,59 @@ class AbstractPredictor(abc.ABC):
         match = read_match(self._directory, first, second, covariates, home)
         return _predict(self, match, time, allow_unknown)
 
+    def predict_ranking(
+        self,
+        competitors: Sequence[Any],
+        time: Any,
+        features: Mapping[Hashable, Any] | None = None,
+        *,
+        allow_unknown: bool = False,
+    ) -> RankPrediction:
+        """Predict the places of all sides of one event, such as a race.
+
+        Args:
+            competitors: the sides: names; a list of names or a mapping from names to
+                coefficients for a team.
+            time: a number or date as in the data.
+            features: further features by name, as in `Dataset.from_rankings`: for each a label
+                or a number for each side, or one for all.
+            allow_unknown: as in `predict`.
+
+        Returns:
+            The prediction, with `p_win`, `p_podium`, `expected_rank` and the `probabilities` of
+            all places.
+
+        Raises:
+            DataError: if a name is unknown, a competitor is named twice, or the model has no
+                likelihood of rankings.
+        """
+        sides, labels = read_field(competitors)
+        extra = read_covariates(self._directory, features or {})
+        likelihood = _ranking_of(self.model)
+        moments = _combine(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown)
+        return _rank_prediction(self, moments, likelihood, labels)
+
     def forecast(self, matches: Any, *, allow_unknown: bool = False) -> Any:
         """Add predictions to a table of matches.
 
         Args:
-            matches: a table with the columns of the table that `Dataset.from_frame` read.
-                Outcomes are not needed and not read.
+            matches: a table with the columns of the table that `Dataset.from_frame` or
+                `Dataset.from_rankings` read. Outcomes are not needed and not read.
             allow_unknown: as in `predict`.
 
         Returns:
             The table, in its own library, with further columns: mean and deviation of the
             combined score, and `p_win`, `p_tie` and `p_loss`, or the expected outcome where
-            outcomes are numbers.
+            outcomes are numbers. For rankings, those of each row's side: `p_win`, `p_podium`
+            and `expected_rank`.
 
         Raises:
             DataError: if the data was not read from a table, a column is missing, or a name is
                 unknown.
         """
+        schema = self._directory.schema
+        if schema is not None and schema.is_ranking:
+            return _forecast_rankings(self, matches, allow_unknown)
         match, times = read_matches(self._directory, matches)
         with naming_columns(self._directory.schema):
             prediction = _predict(self, match, times, allow_unknown)
@@ -238,9 +286,49 @@ def _combine(
     return predictor._score_query(query)
 
 
+def _ranking_of(model: Model) -> AbstractLikelihood:
+    """The model's likelihood of rankings."""
+    for likelihood in model.likelihoods.values():
+        if likelihood.num_predictors is None:
+            return likelihood
+    raise DataError(
+        "The model has no likelihood of rankings",
+        "Use `predict(first, second, time)`, or a model with `likelihoods.Ranking()`.",
+    )
+
+
+def _rank_prediction(
+    predictor: AbstractPredictor,
+    moments: ScoreMoments,
+    likelihood: AbstractLikelihood,
+    labels: Sequence[str],
+) -> RankPrediction:
+    likelihood = resolve(likelihood, moments.mean.dtype)
+    library = predictor._directory.library
+    return RankPrediction(moments.mean, moments.variance, likelihood, tuple(labels), library)
+
+
+def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: bool) -> Any:
+    """Add the probabilities of places to a table of events."""
+    likelihood, directory = _ranking_of(predictor.model), predictor._directory
+    fields = read_ranking(directory, table)
+    with naming_columns(directory.schema):
+        sides = {"competitor": (fields.sides, 1.0)}
+        moments = _combine(predictor, fields.times, sides, fields.covariates, allow_unknown)
+    columns: dict[str, np.ndarray] = {}
+    for event in np.unique(fields.events):
+        here = np.flatnonzero(fields.events == event)
+        part = ScoreMoments(*(each[here] for each in moments))
+        found = _rank_prediction(predictor, part, likelihood, [""] * len(here)).columns()
+        for name, values in found.items():
+            if name != "name":
+                columns.setdefault(name, np.zeros(len(fields.sides)))[here] = values
+    return extend_table(table, {name: values[fields.rows] for name, values in columns.items()})
+
+
 def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
     """The map from scores to ratings; `counted` is the time of the level of counts, if any."""
-    likelihood = predictor.model.likelihood
+    likelihood = predictor.model.duel
     if counted is None:
         return points_of(scale, likelihood)
     level = float(predictor.linear_combination(LEVEL, counted).mean)
@@ -261,7 +349,7 @@ def _predict(
     directory = predictor._directory
 
     def prediction(moments: ScoreMoments) -> Prediction:
-        likelihood = resolve(predictor.model.likelihood, moments.mean.dtype)
+        likelihood = resolve(predictor.model.duel, moments.mean.dtype)
         return Prediction(moments.mean, moments.variance, likelihood, directory.library)
 
     first, second, favour = match

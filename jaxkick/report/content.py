@@ -248,7 +248,7 @@ def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
 
 def _scale(posterior: Posterior, cast: Cast, evaluate: Evaluate, span: Span) -> Points | None:
     """The Elo scale, if outcomes have a winner."""
-    likelihood = posterior.model.likelihood
+    likelihood = posterior.model.duel
     if cast.level is not None and likelihood.difference(0.0) is not None:
         level, _ = evaluate(np.array([cast.features.index(cast.level)]), np.array([span.last]))
         return points_of_counts("elo", likelihood, float(level[0]))
@@ -260,7 +260,7 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
 
     Coefficients of covariates go as far as those of the data.
     """
-    likelihood = posterior.model.likelihood
+    likelihood = posterior.model.duel
     own = [
         _extremes(knots, np.arange(part, cast.parts * len(cast.competitors.names), cast.parts))
         for part in range(cast.parts)
