@@ -8,7 +8,8 @@ from jaxkick.evaluation.baselines import (
     constant_scores,
     trueskill_through_time,
 )
-from jaxkick.evaluation.forecasts import Comparison, Forecasts, Summary, compare
+from jaxkick.evaluation.comparison import Comparison, compare
+from jaxkick.evaluation.forecasts import Forecasts, Summary
 from jaxkick.evaluation.metrics import (
     Calibration,
     Estimate,
@@ -19,6 +20,7 @@ from jaxkick.evaluation.metrics import (
     log_loss,
     ranked_probability_score,
 )
+from jaxkick.evaluation.rank_forecasts import RankForecasts, RankSummary
 
 __all__ = [
     "AbstractForecaster",
@@ -28,6 +30,8 @@ __all__ = [
     "Estimate",
     "Forecasts",
     "Random",
+    "RankForecasts",
+    "RankSummary",
     "Refit",
     "Summary",
     "TrueSkill",

@@ -20,6 +20,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.errors import DataError
 from jaxkick.evaluation.forecasts import Forecasts, PredictedScores, is_counts, match_rows
+from jaxkick.evaluation.rank_forecasts import RankForecasts
 from jaxkick.inference.checks import check_outcomes
 from jaxkick.inference.infer import infer
 from jaxkick.inference.methods import AbstractMethod
@@ -97,7 +98,7 @@ class AbstractForecaster(eqx.Module):
         likelihood: how an outcome follows from the score.
     """
 
-    likelihood: eqx.AbstractVar[AbstractLikelihood]
+    likelihood: eqx.AbstractVar[AbstractLikelihood | dict[str, AbstractLikelihood]]
 
     @abc.abstractmethod
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> tuple[Self, bool]:
@@ -167,7 +168,7 @@ class Refit(AbstractForecaster):
         self.learn_options = dict(learn_options or {})
 
     @property
-    def likelihood(self) -> AbstractLikelihood:
+    def likelihood(self) -> AbstractLikelihood | dict[str, AbstractLikelihood]:
         return self._known_model.likelihood
 
     @property
@@ -238,7 +239,7 @@ def walk_forward(
     ties: bool | None = None,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
-) -> Forecasts:
+) -> Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts]:
     """Backtest a model: predict each block of matches from earlier blocks only.
 
     No outcome of a block or after it has any influence on the predictions of the block. Only
@@ -273,7 +274,8 @@ def walk_forward(
             interrupted starts again.
 
     Returns:
-        The predictions, with their summary.
+        The predictions, with their summary: `Forecasts` of matches, or `RankForecasts` of
+        rankings; a dictionary of them if the data has several kinds of observations.
 
     Raises:
         TypeError: if an argument has the wrong type.
@@ -303,20 +305,35 @@ def walk_forward(
             "predictions of their blocks are less exact. Try another `method` in `Refit`.",
             stacklevel=2,
         )
-    pairs = zip(walk.forecasters, stretches, strict=True)
-    return Forecasts.of(
-        data,
-        blocks.number,
-        PredictedScores(walk.mean, walk.variance, walk.covariance),
-        [(each.likelihood, part.rows) for each, part in pairs],
-        _had_ties(data, past) if ties is None else ties,
-        tuple(each.model if isinstance(each, Refit) else each for each in walk.forecasters),
-        walk.unconverged.tolist(),
-    )
+    scores = PredictedScores(walk.mean, walk.variance, walk.covariance)
+    models = tuple(each.model if isinstance(each, Refit) else each for each in walk.forecasters)
+    kinds = data.index.kind_names or ("",)
+    found = {}
+    for number, kind in enumerate(kinds):
+        parts = []
+        for each, part in zip(walk.forecasters, stretches, strict=True):
+            likelihood, rows = each.likelihood, part.rows
+            if data.index.kinds is not None:
+                rows = rows[data.index.kinds[rows] == number]
+            parts.append((likelihood[kind] if isinstance(likelihood, dict) else likelihood, rows))
+        parts = [part for part in parts if len(part[1])]
+        if not parts:
+            continue
+        common = data, blocks.number, scores, parts
+        if parts[0][0].num_predictors is None:
+            found[kind] = RankForecasts.of(*common, models, walk.unconverged.tolist())
+        else:
+            tied = _had_ties(data, past) if ties is None else ties
+            found[kind] = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
+    return found if data.index.kind_names else found[""]
 
 
-def _as_results(likelihood: AbstractLikelihood, data: Dataset) -> Dataset:
+def _as_results(
+    likelihood: AbstractLikelihood | dict[str, AbstractLikelihood], data: Dataset
+) -> Dataset:
     """Reduce differences to results for a likelihood of results; refuse counts there."""
+    if isinstance(likelihood, dict) or likelihood.num_predictors != 1:
+        return data
     outcome = data.observations.outcome
     if not likelihood.levels or not np.any(likelihood.check(outcome)):
         return data

@@ -1,4 +1,4 @@
-"""Results of a walk-forward evaluation: predictions, their summary, and paired comparisons."""
+"""Results of a walk-forward evaluation: predictions and their summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.prediction import CountsPrediction, Prediction
 
-__all__ = ["Comparison", "Forecasts", "PredictedScores", "Summary", "compare", "match_rows"]
+__all__ = ["Forecasts", "PredictedScores", "Summary", "match_rows"]
 
 # Matches whose joint distributions of two counts are in memory at once.
 _CHUNK = 256
@@ -251,80 +251,6 @@ class Forecasts:
         return metrics.calibration_curve(self.probabilities, self.labels, self.blocks, **options)
 
 
-class Comparison(NamedTuple):
-    """A paired comparison of the log losses of two models.
-
-    Attributes:
-        difference: mean log loss of the first model minus that of the second; negative if the
-            first is better.
-        probability_better: share of bootstrap resamples in which the first is better.
-        wins: share of matches on which the first has the smaller loss.
-    """
-
-    difference: Estimate
-    probability_better: float
-    wins: float
-
-
-def compare(
-    first: Forecasts,
-    second: Forecasts,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Comparison:
-    """Compare two models on the same matches, with a paired bootstrap interval.
-
-    A match that is hard to predict is hard for both models, so that the interval of the
-    difference is much narrower than those of the two losses. Models of results, differences
-    and counts are compared by the probability of the result.
-
-    Args:
-        first: forecasts of one model.
-        second: forecasts of another model, of the same matches: the same rows of one table.
-        confidence: probability of the interval.
-        resamples: number of resamples of whole blocks of the first, or of matches if there
-            are few blocks.
-        seed: seed of the random numbers.
-
-    Raises:
-        DataError: if matches, outcomes or levels differ, or an argument is outside its range.
-    """
-    metrics.check_options(confidence, resamples)
-    one, two = np.argsort(first.rows), np.argsort(second.rows)
-    same = np.array_equal(first.rows[one], second.rows[two])
-    if not (same and np.array_equal(first.times[one], second.times[two])):
-        raise DataError(
-            f"The forecasts are of different matches ({len(first):,} and {len(second):,})",
-            "Use the same table, `start` and `stop` for both.",
-        )
-    if first.levels != second.levels and not (_are_results(first) and _are_results(second)):
-        raise DataError(
-            f"The forecasts have different levels, {first.levels} and {second.levels}",
-            "Compare probabilities of the same outcomes.",
-        )
-    happened = [
-        np.array(each.levels)[each.labels] if each.levels else each.outcome
-        for each in (first, second)
-    ]
-    differ = happened[0][one] != happened[1][two]
-    if differ.any():
-        raise DataError(
-            "The forecasts are of different outcomes",
-            "Use the same table for both.",
-            row=int(first.rows[one][np.argmax(differ)]),
-            count=int(differ.sum()),
-        )
-    difference = first.log_losses[one] - second.log_losses[two]
-    means = metrics.resampled_means(difference, first.blocks[one], resamples, seed)
-    return Comparison(
-        metrics.interval(float(np.mean(difference)), means, confidence),
-        float(np.mean(means < 0)),
-        float(np.mean(difference < 0)),
-    )
-
-
 def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
     """Group observations by match: [matches, 2] for two counts of a match, else [matches, 1].
 
@@ -392,10 +318,6 @@ def outcome_probabilities(
         return likelihood.probabilities(mean, variance)
     chances = likelihood.result_probabilities(mean, variance, ties)
     return chances if 0.0 in levels else chances[..., ::2]
-
-
-def _are_results(forecasts: Forecasts) -> bool:
-    return bool(forecasts.levels) and forecasts.levels[0] < 0
 
 
 def _predict_outcomes(
