@@ -3,6 +3,7 @@
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Distribution
 from jaxkick.likelihoods.numeric import Gaussian, Poisson, Skellam
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
+from jaxkick.likelihoods.ranking import Ranking
 
 __all__ = [
     "AbstractLikelihood",
@@ -14,5 +15,6 @@ __all__ = [
     "OrdinalProbit",
     "Poisson",
     "Probit",
+    "Ranking",
     "Skellam",
 ]

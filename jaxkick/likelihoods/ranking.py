@@ -1,0 +1,229 @@
+"""Rankings: the order in which any number of sides finish."""
+
+import math
+from typing import ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import ArrayLike
+
+from jaxkick._math import Derivatives
+from jaxkick._math.order import NormalLaw, OrderProbability, order_probability
+from jaxkick._typing import Array, Key, Scalar, Values
+from jaxkick.errors import DataError
+from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
+from jaxkick.likelihoods.ordinal import OrdinalProbit, Probit
+from jaxkick.parameters import AbstractParameter, named, positive
+
+__all__ = ["Ranking"]
+
+# A smaller margin makes ties practically impossible.
+_NO_MARGIN = 1e-3
+# Blocks of 16 points of the grid, and numbers on the grid that are computed at once, so that
+# they stay in the cache of a core.
+_BLOCKS = 5
+_NUMBERS_AT_ONCE = 40_000
+
+
+def _optional_margin(value: ArrayLike | AbstractParameter | None) -> AbstractParameter | None:
+    return None if value is None else named("margin", positive)(value)
+
+
+class Ranking(AbstractLikelihood):
+    """The order of any number of sides, by their performances: score plus normal noise.
+
+    Each side has its own score. The noise has variance ½, so that a ranking of two sides is
+    exactly `Probit`, or `OrdinalProbit` with a margin. Outcomes are the places of all sides of an
+    event, along the last axis: 1, 2, 3, …, of which only the order matters. Equal places are a
+    tie. 0 means unplaced: below all sides with a place, in no known order (did not finish, or
+    not in the top k). A negative number means absent, which fills up events with fewer sides.
+
+    With a margin, the best performance leads the first group, and all within the margin below it
+    tie with it; the best of the others leads the next group, and so on. A side of the next group
+    is more than the margin below the leader of the group above.
+
+    Expectation propagation integrates over all performances on a grid, without inner
+    approximations. Errors of fourth order in the step of the grid remain: less than 1e-5 standard
+    deviations in the moments if variances differ up to 30 times.
+
+    Attributes:
+        margin: performances closer than this to the leader of a group tie with it; positive.
+            `None` if there are no ties.
+    """
+
+    num_predictors: ClassVar[int | None] = None
+    is_relative: ClassVar[bool] = True
+
+    margin: AbstractParameter | None = eqx.field(default=None, converter=_optional_margin)
+
+    def __check_init__(self):
+        if self.margin is not None and self.margin.value.ndim:
+            raise ValueError("`margin` of a Ranking must be a number.")
+
+    # Outcomes
+
+    @property
+    def domain(self) -> str:
+        return (
+            "places 1, 2, 3, … (equal for ties), 0 (unplaced: below all sides with a place), or "
+            "-1 (absent)"
+        )
+
+    def check(self, outcome: np.ndarray) -> np.ndarray:
+        return ~np.isfinite(outcome) | (outcome != np.round(outcome)) | (outcome < -1)
+
+    def check_sides(self, outcome: np.ndarray) -> np.ndarray:
+        """Return a boolean array of shape (E,), on the host: True for impossible events.
+
+        Args:
+            outcome: places of shape (E, S). Without a margin, events with ties are impossible.
+        """
+        if self.margin is not None:
+            return np.zeros(len(outcome), bool)
+        places = np.sort(outcome, axis=-1)
+        return np.any((places[:, 1:] == places[:, :-1]) & (places[:, 1:] > 0), axis=-1)
+
+    @property
+    def has_results(self) -> bool:
+        return False
+
+    def describe(self) -> str:
+        margin = None if self.margin is None else self.margin.value
+        two = _duel(margin)
+        win = math.exp(two.log_prob(jnp.asarray(1.0), jnp.asarray(1.0)))
+        text = f"places; a lead of 1 beats another side with probability {100 * win:.0f} %"
+        if self.margin is not None:
+            tie = math.exp(two.log_prob(jnp.asarray(0.0), jnp.asarray(0.0)))
+            text += f"; two equal sides tie with probability {100 * tie:.0f} %"
+        return f"{text} (Ranking)"
+
+    def warnings(self) -> tuple[tuple[str, str], ...]:
+        margin = _NO_MARGIN if self.margin is None else float(self.margin.value)
+        if margin >= _NO_MARGIN:
+            return ()
+        text = (
+            f"The margin is {margin:.2g}, so ties are practically impossible. "
+            "If the data has no ties, use Ranking() without a margin."
+        )
+        return (("margin", text),)
+
+    @classmethod
+    def from_outcomes(cls, outcome: np.ndarray) -> Self:
+        """Make a ranking with a margin if there are ties in events of shape (E, S)."""
+        ties = np.any(cls().check_sides(np.atleast_2d(outcome)))
+        return cls(margin=0.5 if ties else None)
+
+    # Inference
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        return self.log_partition(outcome, score, jnp.zeros_like(score)).value
+
+    def log_partition(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
+    ) -> Derivatives:
+        if weight is not None:
+            raise DataError("Ranking takes no weights", "Leave out {argument}.", argument="weight")
+        mean = jnp.asarray(mean, jnp.result_type(mean, float))
+        place, variance = (jnp.asarray(x).astype(mean.dtype) for x in (outcome, variance))
+        place, mean, variance = jnp.broadcast_arrays(place, mean, variance)
+        margin = None if self.margin is None else self.margin.value.astype(mean.dtype)
+        shape, sides = mean.shape[:-1], mean.shape[-1]
+        place, mean, variance = (x.reshape(-1, sides).T for x in (place, mean, variance))
+        # Values of absent sides must not matter, not even for gradients.
+        mean, variance = jnp.where(place < 0, 0.0, mean), jnp.where(place < 0, 1.0, variance)
+        if sides == 2:
+            found = _of_two(place, mean, variance, margin)
+        else:
+            found = _of_many(place, mean, variance, margin)
+        first, second = (x.T.reshape(*shape, sides) for x in (found.first, found.second))
+        return Derivatives(found.value.reshape(shape), first, second)
+
+    def expectation(self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Derivatives:
+        raise DataError(
+            "Reverse KL is not available for Ranking", "Use `ExpectationPropagation()`."
+        )
+
+    # Predictions
+
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
+        """Draw the places of all sides, with holes after ties: 1, 2, 2, 4."""
+        noise = jax.random.normal(key, score.shape, score.dtype) * math.sqrt(0.5)
+        margin = 0.0 if self.margin is None else self.margin.value.astype(score.dtype)
+        best_first = -jnp.sort(-(score + noise), axis=-1)
+
+        def group(leader: Values, performance: Values) -> tuple[Values, Values]:
+            leader = jnp.where(performance > leader - margin, leader, performance)
+            return leader, leader
+
+        columns = jnp.moveaxis(best_first, -1, 0)
+        _, leaders = lax.scan(group, columns[0], columns)
+        above = jnp.moveaxis(leaders, 0, -1)[..., None, :] - margin
+        return 1.0 + jnp.sum((score + noise)[..., None] <= above, axis=-1, dtype=score.dtype)
+
+
+def _duel(margin: Scalar | None) -> AbstractLikelihood:
+    """Return the likelihood of the result of two sides, given the difference of their scores."""
+    return Probit() if margin is None else OrdinalProbit(margin=margin)
+
+
+def _of_two(place, mean, variance, margin: Scalar | None) -> Derivatives:
+    """Compute log Z of two sides, in closed form."""
+    nothing = jnp.any(place < 0, axis=0) | jnp.all(place == 0, axis=0)
+    rank = jnp.where(place > 0, place, jnp.inf)
+    outcome = jnp.where(rank[0] < rank[1], 1.0, jnp.where(rank[0] == rank[1], 0.0, -1.0))
+    duel = _duel(margin)
+    safe = jnp.where(nothing, 1.0, outcome)
+    found = duel.log_partition(safe, mean[0] - mean[1], variance[0] + variance[1])
+    value, first, second = (jnp.where(nothing, 0.0, x) for x in found)
+    if margin is None:
+        value = jnp.where((outcome == 0) & ~nothing, -jnp.inf, value)
+    return Derivatives(value, jnp.stack([first, -first]), jnp.stack([second, second]))
+
+
+def _of_many(place, mean, variance, margin: Scalar | None) -> Derivatives:
+    """Compute log Z of any number of sides on grids, for a few events at once."""
+    sides, events = place.shape
+    size = max(1, min(events, _NUMBERS_AT_ONCE // (16 * _BLOCKS * sides)))
+    chunks = -(-events // size)
+
+    def split(x: Array, fill: float) -> Array:
+        padded = jnp.pad(x, ((0, 0), (0, chunks * size - events)), constant_values=fill)
+        return jnp.moveaxis(padded.reshape(sides, chunks, size), 1, 0)
+
+    parts = split(place, -1.0), split(mean, 0.0), split(variance, 1.0)
+    found = lax.map(lambda part: _chunk(*part, margin), parts)
+    value, first, second = (jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1) for x in found)
+    return Derivatives(value[:events], first[:, :events], second[:, :events])
+
+
+@jax.custom_jvp
+def _chunk(place, mean, variance, margin: Scalar | None) -> Derivatives:
+    return Derivatives(*_integrate(place, mean, variance, margin)[:3])
+
+
+@_chunk.defjvp
+def _chunk_jvp(primals, tangents):
+    # The derivative of log Z in a variance is half of Z″/Z in the mean, by the heat equation.
+    found = _integrate(*primals)
+    _, change_mean, change_variance, change_margin = tangents
+    curvature = 0.5 * (found.second + found.first**2)
+    value = jnp.sum(found.first * change_mean + curvature * change_variance, axis=0)
+    if change_margin is not None:
+        value = value + found.margin_slope * change_margin
+    _, changes = jax.jvp(lambda *x: _integrate(primals[0], *x)[1:3], primals[1:], tangents[1:])
+    return Derivatives(*found[:3]), Derivatives(value, *changes)
+
+
+def _integrate(place, mean, variance, margin: Scalar | None) -> OrderProbability:
+    def law(mean, variance, margin):
+        return NormalLaw(mean, jnp.sqrt(variance + 0.5), margin)
+
+    found = order_probability(law, place, mean, variance, margin, _BLOCKS)
+    if margin is not None:
+        return found
+    ordered = jnp.sort(place, axis=0)
+    tied = jnp.any((ordered[1:] == ordered[:-1]) & (ordered[1:] > 0), axis=0)
+    return found._replace(value=jnp.where(tied, -jnp.inf, found.value))
