@@ -91,7 +91,7 @@ class Ranking(AbstractLikelihood):
         return False
 
     def duel(self) -> AbstractLikelihood:
-        return _duel(None if self.margin is None else self.margin)
+        return _duel(self.margin)
 
     def describe(self) -> str:
         margin = None if self.margin is None else self.margin.value

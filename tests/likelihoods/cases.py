@@ -42,5 +42,5 @@ COUNTS = ("poisson", "skellam")
 assert {type(case.likelihood).__name__ for case in CASES.values()} >= {
     name
     for name in likelihoods.__all__
-    if name not in ("AbstractLikelihood", "Derivatives", "Distribution")
+    if name not in ("AbstractLikelihood", "Derivatives", "Distribution", "Ranking")
 }
