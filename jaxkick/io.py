@@ -440,7 +440,8 @@ def _check_model(model: Any) -> Model:
         if is_kernel:
             return part.covariance(now, now)
         scores = zero if part.num_predictors == 1 else jnp.zeros(part.num_predictors or 2)
-        return part.log_prob(scores + (part.num_predictors is None), scores)
+        # The place 1 of every side is valid for a ranking, and 0 for all others.
+        return part.log_prob(scores + 1.0 if part.num_predictors is None else scores, scores)
 
     for kind, part in model.likelihoods.items():
         parts[f"likelihood of {kind!r}" if kind else "likelihood"] = part

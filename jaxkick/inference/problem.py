@@ -212,7 +212,7 @@ class Problem(eqx.Module):
         relative = self.relative_rows
         if relative is None:
             return alone
-        share = jnp.clip(-second / self._sum_over_events(-second), 0.0, 0.5)
+        share = jnp.clip(-second / _nonzero(self._sum_over_events(-second)), 0.0, 0.5)
         precision = jnp.minimum(-second / (1.0 - share), 1.0 / (variance + _LEAST_NOISE))
         return jnp.where(relative, precision / (1.0 - precision * variance), alone)
 
@@ -223,13 +223,12 @@ class Problem(eqx.Module):
         product = curvature * scores
         if not any(self._relative):
             return product
-        level = self._sum_over_events(product) / self._sum_over_events(curvature)
+        level = self._sum_over_events(product) / _nonzero(self._sum_over_events(curvature))
         return product - curvature * jnp.where(self.relative_rows, level, 0.0)
 
     def _sum_over_events(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
-        """The sum over the rows of every row's event; one where it is zero."""
-        total = self.events.spread([block.sum(values) for block in self.events.blocks])
-        return jnp.where(total == 0, 1.0, total)
+        """The sum over the rows of every row's event."""
+        return self.events.spread([block.sum(values) for block in self.events.blocks])
 
     def combine(self, entries: tuple[Float[Array, "_ _"], ...]) -> Float[Array, " N"]:
         """X times a vector of entries: the sum over every observation's slots."""
@@ -255,6 +254,10 @@ class Problem(eqx.Module):
     def masked(self, values: Float[Array, " N"]) -> Float[Array, " N"]:
         """`values` with zeros for the observations that do not count."""
         return jnp.where(self.mask, values, 0.0)
+
+
+def _nonzero(values: Float[Array, "..."]) -> Float[Array, "..."]:
+    return jnp.where(values == 0, 1.0, values)
 
 
 def _spread(part: ArrayLike, like: Float[Array, "..."]) -> Float[Array, "..."]:
