@@ -32,7 +32,7 @@ __all__ = ["Law", "NormalLaw", "OrderProbability", "order_probability"]
 _BLOCK = 16
 _COARSE_BLOCKS = 2
 # Half the width of the first grid, in standard deviations.
-_REACH = 6.5
+_REACH = 5.8
 # The second grid omits where all densities of leaders are below exp(−_CUT) of their maximum.
 _CUT = 21.0
 # Candidates for the scale of a grid, in units of its length.
@@ -112,25 +112,17 @@ class _Groups(NamedTuple):
         return self.placed & ~(self.begins & self.ends)
 
 
-class _Stages(NamedTuple):
-    """The factors of the recursion on a grid, for the group of each side.
+class _Shares(NamedTuple):
+    """The part of each side in its group, given the performance of the leader.
 
     Attributes:
-        density: log ψ and its derivatives.
-        up: whether the integral A advances after this side.
-        down: whether the integral B advances after this side.
-        start: log A below the lowest group, and its derivatives.
-        own: log φ of the side itself.
+        density: log ψ of the side's group.
         window: log w (tied) or log Φ (unplaced) of the side itself; zero for others.
-        leads: probability that the side leads its group, given the level of the leader.
-        widening: derivative of log ψ in the margin by the window of the side, given that level.
+        leads: probability that the side leads its group.
+        widening: derivative of log ψ in the margin by the window of the side.
     """
 
     density: Derivatives
-    up: Bool[Array, "S E"]
-    down: Bool[Array, "S E"]
-    start: Derivatives
-    own: Derivatives
     window: Derivatives
     leads: Array
     widening: Array
@@ -156,7 +148,7 @@ def order_probability(
     """
     last = float(jnp.finfo(place.dtype).max)
     key = jnp.where(place > 0, place, jnp.where(place < 0, jnp.inf, last))
-    order = jnp.argsort(key, axis=0)
+    order = jnp.lexsort((-mean, key), axis=0)
     place, mean, variance = (jnp.take_along_axis(x, order, axis=0) for x in (place, mean, variance))
     groups, present = _grouped(place, mean.dtype), place >= 0
     mean, variance = jnp.where(present, mean, 0.0), jnp.where(present, variance, 1.0)
@@ -165,26 +157,27 @@ def order_probability(
     nobody = ~jnp.any(groups.placed, axis=0)
 
     grid = lax.stop_gradient(_place_grid(lax.stop_gradient(laws), groups, blocks))
-    stages = _stages(laws, groups, grid.point)
-    value, share = _tilt(stages, grid)
-    # The level of the lowest group decides about sides that are unplaced.
-    final = groups.ends & (
-        groups.level == jnp.max(jnp.where(groups.placed, groups.level, -1.0), axis=0)
-    )
-    lowest = jnp.sum(jnp.where(final[:, None, None], share, 0.0), axis=0)
-    share = jnp.where(groups.unplaced[:, None, None], lowest, share)
-    parts = ((share * stages.leads, stages.own), (share * (1.0 - stages.leads), stages.window))
-    first = -sum(jnp.sum(part * at.first, axis=(1, 2)) for part, at in parts)
-    centre = first[:, None, None]
-    second = sum(
-        jnp.sum(part * (at.second + (at.first + centre) ** 2), axis=(1, 2)) for part, at in parts
+    own = laws.log_density(grid.point)
+    has_windows = jnp.any(groups.tied | groups.unplaced)
+
+    def factors() -> tuple[Derivatives, Derivatives]:
+        shares = _share(laws, groups, own, grid.point)
+        bottom = groups.unplaced[:, None, None]
+        start = [jnp.sum(jnp.where(bottom, x, 0.0), axis=0) for x in shares.window]
+        return shares.density, Derivatives(*start)
+
+    none = Derivatives(*(jnp.zeros_like(grid.point),) * 3)
+    density, start = lax.cond(has_windows, factors, lambda: (own, none))
+    value, leader = _tilt(density, start, groups, grid)
+    first, second, slope = lax.cond(
+        has_windows,
+        lambda: _moments(groups, own, leader, _share(laws, groups, own, grid.point)),
+        lambda: _plain_moments(own, leader),
     )
     used = present & ~nobody
     first, second = jnp.where(used, first, 0.0), jnp.where(used, second, 0.0)
     # A wider margin moves lower groups down and widens windows.
-    slope = jnp.sum(first * groups.level, axis=0)
-    if margin is not None:
-        slope = slope + jnp.sum(share * stages.widening, axis=(0, 1, 2))
+    slope = slope + jnp.sum(first * groups.level, axis=0)
     back = jnp.argsort(order, axis=0)
     first, second = (jnp.take_along_axis(x, back, axis=0) for x in (first, second))
     return OrderProbability(jnp.where(nobody, 0.0, value), first, second, slope)
@@ -216,9 +209,9 @@ class _Grid(NamedTuple):
     step: Float[Array, " E"]
 
     def pull_back(self, at: Derivatives) -> Derivatives:
-        """Convert derivatives in t to derivatives in ξ."""
-        second = at.second * self.growth**2 + at.first * self.change
-        return Derivatives(at.value, at.first * self.growth, second)
+        """Convert derivatives in t to derivatives in ξ, in units of its step."""
+        second = (at.second * self.growth**2 + at.first * self.change) * self.step**2
+        return Derivatives(at.value, at.first * (self.growth * self.step), second)
 
 
 def _make_grid(low, high, centre, scale, blocks: int) -> _Grid:
@@ -244,60 +237,60 @@ def _choose_grid(low, high, mean, deviation, counts, blocks: int) -> _Grid:
 
 
 def _place_grid(laws: Law, groups: _Groups, blocks: int) -> _Grid:
-    """Place the grid where leaders have mass, found by a coarse grid over everybody's range."""
-    counts = groups.placed
-    nobody = ~jnp.any(counts, axis=0)
-    known = (counts | groups.unplaced) & ~nobody
+    """Place a grid by the most probable performances, which are an isotonic regression."""
+    known = groups.placed | groups.unplaced
+    precision = jnp.where(known, laws.deviation**-2, 0.0)
+    weight, total = jnp.cumsum(precision, axis=0), jnp.cumsum(precision * laws.mean, axis=0)
+    # Means and weights of all runs of sides: from side i, along the first axis, to side j.
+    weight = weight - (weight - precision)[:, None]
+    total = total - (total - precision * laws.mean)[:, None]
+    sides = known.shape[0]
+    run = np.triu(np.ones((sides, sides), bool))[..., None]
+    known_run = run & (weight > 0)
+    average = jnp.where(known_run, total / jnp.where(known_run, weight, 1.0), -jnp.inf)
+    highest = lax.cummax(average, axis=1, reverse=True)
+    mode = jnp.min(jnp.where(run, highest, jnp.inf), axis=0)
+    mode = jnp.where(known, mode, 0.0)
     reach = _REACH * laws.deviation
-    low = jnp.min(jnp.where(known, laws.mean - reach, jnp.inf), axis=0)
-    high = jnp.max(jnp.where(known, laws.mean + reach, -jnp.inf), axis=0)
+    nobody = ~jnp.any(known, axis=0)
+    low = jnp.min(jnp.where(known, mode - reach, jnp.inf), axis=0)
+    high = jnp.max(jnp.where(known, mode + reach, -jnp.inf), axis=0)
     low, high = jnp.where(nobody, -1.0, low), jnp.where(nobody, 1.0, high)
-    grid = _choose_grid(low, high, laws.mean, laws.deviation, counts, _COARSE_BLOCKS)
-    point, gap = grid.point, grid.growth * grid.step
-    _, share = _tilt(_stages(laws, groups, point), grid)
-    mean = jnp.sum(share * point, axis=(1, 2))
-    variance = jnp.sum(share * (point - mean[:, None, None]) ** 2, axis=(1, 2))
-    # A coarse grid cannot see a deviation below its step.
-    deviation = jnp.minimum(jnp.sqrt(variance) + jnp.min(gap, axis=(0, 1)), laws.deviation)
-    floor = math.exp(-_CUT) * jnp.max(share, axis=(1, 2), keepdims=True)
-    likely = jnp.any((share > floor) & counts[:, None, None], axis=0)
-    tight_low = jnp.min(jnp.where(likely, point - gap, jnp.inf), axis=(0, 1))
-    tight_high = jnp.max(jnp.where(likely, point + gap, -jnp.inf), axis=(0, 1))
-    low = jnp.where(nobody, low, jnp.maximum(low, tight_low))
-    high = jnp.where(nobody, high, jnp.minimum(high, tight_high))
-    return _choose_grid(low, high, mean, deviation, counts, blocks)
+    return _choose_grid(low, high, mode, laws.deviation, known, blocks)
 
 
-def _stages(laws: Law, groups: _Groups, point: Array) -> _Stages:
-    def spread(mask: Array) -> Array:
-        return mask[:, None, None]
-
-    own = laws.log_density(point)
-    nothing = Derivatives(*(jnp.zeros_like(own.value),) * 3)
-    has_window = groups.unplaced | groups.tied
-
-    def windows() -> Derivatives:
-        at = laws.log_window(point, groups.tied)
-        return jax.tree.map(lambda x: jnp.where(spread(has_window), x, 0.0), at)
-
-    window = lax.cond(jnp.any(has_window), windows, lambda: nothing)
-    start = jax.tree.map(
-        lambda x: jnp.sum(jnp.where(spread(groups.unplaced), x, 0.0), axis=0), window
-    )
-    leads = jnp.broadcast_to(spread(groups.placed), own.value.shape).astype(point.dtype)
-    density, widening = own, nothing.value
-    if laws.margin is not None:
-        density, leads, widening = lax.cond(
-            jnp.any(groups.tied),
-            lambda: _tied(groups, own, window, leads),
-            lambda: (own, leads, nothing.value),
-        )
-    return _Stages(density, groups.begins, groups.ends, start, own, window, leads, widening)
+def _plain_moments(own: Derivatives, leader: Array) -> tuple[Array, Array, Array]:
+    """Compute the derivatives in the means, if every side is alone in its group."""
+    first = -jnp.sum(leader * own.first, axis=(1, 2))
+    deviation = own.first + first[:, None, None]
+    second = jnp.sum(leader * (own.second + deviation**2), axis=(1, 2))
+    return first, second, jnp.zeros_like(first[0])
 
 
-def _tied(groups: _Groups, own: Derivatives, window: Derivatives, leads: Array):
-    """Compute log ψ of groups with ties, and the probabilities of leading them."""
-    tied = groups.tied[:, None, None]
+def _moments(
+    groups: _Groups, own: Derivatives, leader: Array, shares: _Shares
+) -> tuple[Array, Array, Array]:
+    """Compute the derivatives in the means, and in the margin of the windows."""
+    # The leader of the lowest group decides about unplaced sides.
+    level = jnp.where(groups.placed, groups.level, -1.0)
+    final = groups.ends & (level == jnp.max(level, axis=0))
+    lowest = jnp.sum(jnp.where(final[:, None, None], leader, 0.0), axis=0)
+    leader = jnp.where(groups.unplaced[:, None, None], lowest, leader)
+    leading, following = leader * shares.leads, leader * (1.0 - shares.leads)
+    window = shares.window
+    first = -jnp.sum(leading * own.first + following * window.first, axis=(1, 2))
+    centre = first[:, None, None]
+    second = leading * (own.second + (own.first + centre) ** 2)
+    second = second + following * (window.second + (window.first + centre) ** 2)
+    slope = jnp.sum(leader * shares.widening, axis=(0, 1, 2))
+    return first, jnp.sum(second, axis=(1, 2)), slope
+
+
+def _share(laws: Law, groups: _Groups, own: Derivatives, point: Array) -> _Shares:
+    tied, placed = groups.tied[:, None, None], groups.placed[:, None, None]
+    has_window = tied | groups.unplaced[:, None, None]
+    window = laws.log_window(point, groups.tied)
+    window = Derivatives(*(jnp.where(has_window, x, 0.0) for x in window))
     ratio = jnp.where(tied, jnp.exp(jnp.where(tied, own.value - window.value, 0.0)), 0.0)
     first, second = own.first - window.first, own.second - window.second
     parts = (*window, ratio, ratio * first, ratio * (first**2 + second))
@@ -306,9 +299,10 @@ def _tied(groups: _Groups, own: Derivatives, window: Derivatives, leads: Array):
     shift = total1 / total
     group = Derivatives(value + log(total), slope + shift, bend + total2 / total - shift**2)
     density = jax.tree.map(lambda a, b: jnp.where(tied, a, b), group, own)
-    leads = jnp.where(tied, ratio / total, leads)
+    leads = jnp.where(tied, ratio / total, placed.astype(total.dtype))
+    # The derivative of log w in the margin is φ(u − ε) / w = φ(u) / w − d log w / du.
     widening = jnp.where(tied, (1.0 - leads) * (ratio - window.first), 0.0)
-    return density, leads, widening
+    return _Shares(density, window, leads, widening)
 
 
 def _group_sums(groups: _Groups, parts: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -329,94 +323,86 @@ def _group_sums(groups: _Groups, parts: tuple[Array, ...]) -> tuple[Array, ...]:
     return lax.scan(copy, zero, (groups.ends, running), reverse=True)[1]
 
 
-def _tilt(stages: _Stages, grid: _Grid) -> tuple[Float[Array, " E"], Array]:
+def _tilt(
+    density: Derivatives, start: Derivatives, groups: _Groups, grid: _Grid
+) -> tuple[Float[Array, " E"], Array]:
     """Compute log Z and the distribution of each side's leader over the points of the grid."""
-    count = grid.step.shape[0]
-
-    def flip(x: Array) -> Array:
-        return jnp.flip(x, (-3, -2))
-
-    def both(up: Array, down: Array) -> Array:
-        return jnp.concatenate([up, down], axis=-1)
-
-    density, start = grid.pull_back(stages.density), grid.pull_back(stages.start)
-    square = (grid.change / grid.growth) ** 2
-    density = Derivatives(
-        density.value + log(grid.growth),
-        density.first + grid.change / grid.growth,
-        density.second + (1.0 - square),
-    )
-    forward = jax.tree.map(lambda x: jnp.flip(x, 0), density)
-    backward = Derivatives(flip(density.value), -flip(density.first), flip(density.second))
+    density, start = grid.pull_back(density), grid.pull_back(start)
+    tangent = grid.change / grid.growth
+    value = density.value + log(grid.growth)
+    slope = density.first + grid.step * tangent
+    bend = density.second + grid.step**2 * (1.0 - tangent**2)
+    top = lax.stop_gradient(jnp.max(value, axis=1))
+    part = jnp.exp(value - top[:, None])
     one = jax.tree.map(jnp.zeros_like, start)
-    value, (mantissa, exponent) = _sweep(
-        jax.tree.map(both, forward, backward),
-        both(jnp.flip(stages.up, 0), stages.down),
-        jax.tree.map(both, start, one),
-        both(grid.step, grid.step),
-    )
-    mantissa = jnp.flip(mantissa[..., :count], 0) * flip(mantissa[..., count:])
-    exponent = jnp.flip(exponent[..., :count], 0) + jnp.flip(exponent[..., count:], -2)
-    top = lax.stop_gradient(jnp.max(density.value, axis=1))
-    exponent = exponent + top
-    highest = lax.stop_gradient(jnp.max(exponent, axis=1, keepdims=True))
-    tilted = jnp.exp(density.value - top[:, None]) * mantissa * jnp.exp(exponent - highest)[:, None]
-    return value[:count], tilted / jnp.sum(tilted, axis=(1, 2), keepdims=True)
+    factors = part, top, slope, bend
+    value, (below, low) = _sweep((*factors, groups.begins), start, upward=True)
+    _, (above, high) = _sweep((*factors, groups.ends), one, upward=False)
+    exponent = low + high + top
+    exponent = exponent - lax.stop_gradient(jnp.max(exponent, axis=1, keepdims=True))
+    tilted = part * below * above * jnp.exp(exponent)[:, None]
+    steps = jnp.sum(groups.begins, axis=0) * log(grid.step)
+    return value + steps, tilted / jnp.sum(tilted, axis=(1, 2), keepdims=True)
 
 
-def _langevin(x):
-    """Compute coth x − 1/x by its continued fraction."""
-    square = x * x
-    tail = 3.0 + jnp.sqrt(square + 16.0)
-    upper = 5.0 * tail + square
-    return x * upper / (3.0 * upper + square * tail)
+def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
+    """Integrate the densities side by side, from the left (`upward`) or from the right.
 
-
-def _sweep(density: Derivatives, moves, start: Derivatives, step):
-    """Integrate from the left, side by side; return the integrals before each side, and the last.
-
-    Arrays are (sides, points of a block, blocks, events). The integral up to a grid point is
-    exact where the logarithm of the integrand is linear, and corrected for its curvature.
+    The integral up to a point x_i is Σ_{j<i} f_j + κ(a_i) f_i in units of the step, where a is the
+    slope of log f. κ makes it exact if log f is linear, and all terms are positive. The second
+    term of κ corrects for the curvature of log f.
     """
-    dtype = step.dtype
+    dtype = start.value.dtype
     tiny = float(jnp.finfo(dtype).tiny)
-    below = jnp.asarray(np.tril(np.ones((_BLOCK, _BLOCK)), -1), dtype)
     blocks = start.value.shape[1]
-    earlier = np.tril(np.ones((blocks, blocks), bool), -1)[..., None]
-    until = np.tril(np.ones((blocks, blocks), bool))[..., None]
+    within = np.tril(np.ones((_BLOCK, _BLOCK)), -1)
+    before = np.tril(np.ones((blocks, blocks), bool), -1)
+    sign, end = (0.5, -1) if upward else (-0.5, 0)
+    if not upward:
+        within, before = within.T, before.T
+    until = before | np.eye(blocks, dtype=bool)
+    before, until = before[..., None], until[..., None]
 
     def body(carry, side):
         mantissa, exponent, hazard, bend = carry
-        (value, slope, curvature), moves = side
-        top = lax.stop_gradient(jnp.max(value, axis=0))
-        part = jnp.exp(value - top) * mantissa
-        part_exponent = top + exponent
-        slope = slope + hazard
-        x = 0.5 * step * slope
-        curvature = curvature + bend
-        bent = jnp.maximum(curvature * step * step, -4.0) / 8.0
-        last = 0.5 * (1.0 - _langevin(x))
-        square = x * x
-        last = last + bent * x / (15.0 + square * (4.76 + square))
-        inner = jnp.einsum("ij,jbe->ibe", below, part, precision="highest")
-        total = inner[-1] + part[-1]
-        scale = lax.stop_gradient(jnp.max(jnp.where(until, part_exponent[None], -jnp.inf), axis=1))
-        shift = jnp.where(earlier, part_exponent[None] - scale[:, None], -jnp.inf)
-        before = jnp.sum(jnp.exp(shift) * total[None], axis=1)
-        weight = jnp.exp(part_exponent - scale)
-        integral = before + weight * (inner + last * part) + tiny
-        new_hazard = weight * part / integral / step
-        whole = integral[-1]
-        new = (
-            integral / whole,
-            scale + log(whole) + jnp.log(step),
-            new_hazard,
-            new_hazard * (slope - new_hazard),
-        )
+        part, top, slope, curvature, moves = side
+        part, exponent = part * mantissa, exponent + top
+        slope, curvature = slope + hazard, curvature + bend
+        weight = _end_weight(sign * slope, curvature)
+        inner = jnp.einsum("ij,jbe->ibe", jnp.asarray(within, dtype), part, precision="highest")
+        scale = jnp.max(jnp.where(until, exponent, -jnp.inf), axis=1)
+        scale = lax.stop_gradient(scale)
+        shift = jnp.where(before, exponent - scale[:, None], -jnp.inf)
+        carried = jnp.sum(jnp.exp(shift) * (inner[end] + part[end]), axis=1)
+        relative = jnp.exp(exponent - scale)
+        integral = carried + relative * (inner + weight * part) + tiny
+        hazard = (2.0 * sign) * relative * part / integral
+        whole = integral[end]
+        new = integral / whole, scale + log(whole), hazard, hazard * (slope - hazard)
         new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, carry)
-        return new, carry[:2]
+        return new, new[:2]
 
     top = lax.stop_gradient(jnp.max(start.value, axis=0))
-    first = (jnp.exp(start.value - top), top, start.first, start.second)
-    carry, before = lax.scan(body, first, (density, moves))
-    return carry[1][-1], before
+    first = jnp.exp(start.value - top), top, start.first, start.second
+    carry, after = lax.scan(body, first, factors, reverse=upward)
+
+    def shift(start: Array, after: Array) -> Array:
+        parts = [after[1:], start[None]] if upward else [start[None], after[:-1]]
+        return jnp.concatenate(parts)
+
+    return carry[1][end], jax.tree.map(shift, first[:2], after)
+
+
+def _end_weight(x: Array, curvature: Array) -> Array:
+    """Compute the weight κ of the last point, by x, half the slope, and the curvature.
+
+    κ = ½ (1 − coth x + 1/x), by a continued fraction, plus κ″ curvature / 8. All are in units of
+    the step.
+    """
+    size, square = jnp.abs(x), x * x
+    tail = 28.0 + 7.0 * size + square
+    upper = 5.0 * tail + square * (4.0 + size)
+    lower = 3.0 * upper + square * tail
+    bent = 15.0 + square * (4.76 + square)
+    curvature = jnp.maximum(curvature, -4.0)
+    return 0.5 + x * (0.125 * curvature * lower - 0.5 * upper * bent) / (lower * bent)

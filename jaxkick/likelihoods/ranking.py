@@ -24,8 +24,8 @@ __all__ = ["Ranking"]
 _NO_MARGIN = 1e-3
 # Blocks of 16 points of the grid, and numbers on the grid that are computed at once, so that
 # they stay in the cache of a core.
-_BLOCKS = 5
-_NUMBERS_AT_ONCE = 40_000
+_BLOCKS = 6
+_NUMBERS_AT_ONCE = 50_000
 
 
 def _optional_margin(value: ArrayLike | AbstractParameter | None) -> AbstractParameter | None:
