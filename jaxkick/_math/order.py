@@ -23,36 +23,45 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxkick._math.normal import LOG_SQRT_2PI, Derivatives, log, log_interval
+from jaxkick._math.normal import LOG_SQRT_2PI, Derivatives, exp_limit, log, log_interval
 from jaxkick._typing import Array, Bool, Float, Scalar
 
-__all__ = ["Law", "NormalLaw", "OrderProbability", "order_probability"]
+__all__ = ["GumbelLaw", "Law", "NormalLaw", "OrderProbability", "order_probability"]
 
 # Points of a block, which share one exponent, so that nothing underflows in a long tail.
 _BLOCK = 16
-_COARSE_BLOCKS = 2
-# Half the width of the first grid, in standard deviations.
+# Half the range of a normal variable that the grid covers, in standard deviations.
 _REACH = 5.8
-# The second grid omits where all densities of leaders are below exp(−_CUT) of their maximum.
-_CUT = 21.0
+# The range of a standard Gumbel variable, and its mean and variance.
+_GUMBEL_RANGE = -3.5, 19.0
+_GUMBEL_MEAN, _GUMBEL_VARIANCE = 0.5772156649015329, math.pi**2 / 6
+_HERMITE = np.polynomial.hermite.hermgauss(20)
 # Candidates for the scale of a grid, in units of its length.
 _SCALES = tuple(2.0**-power for power in range(-2, 7))
 
 
 class Law(Protocol):
-    """The distributions of all variables."""
+    """The distributions of all variables.
 
-    @property
-    def mean(self) -> Float[Array, "S E"]: ...
+    Attributes:
+        mean: means.
+        deviation: standard deviations.
+        margin: the margin of ties, or `None`.
+    """
 
-    @property
-    def deviation(self) -> Float[Array, "S E"]: ...
+    mean: Float[Array, "S E"]
+    deviation: Float[Array, "S E"]
+    margin: Scalar | None
 
-    def log_density(self, grid: Array) -> Derivatives:
+    def reach(self) -> tuple[Array, Array]:
+        """Return the distances below and above the mean that have practically all mass."""
+        ...
+
+    def log_density(self, point: Array) -> Derivatives:
         """Compute log φ and its derivatives in the point."""
         ...
 
-    def log_window(self, grid: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
+    def log_window(self, point: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
         """Compute log w, or log Φ if not `bounded`, and their derivatives in the point."""
         ...
 
@@ -64,21 +73,109 @@ class NormalLaw(NamedTuple):
     deviation: Float[Array, "S E"]
     margin: Scalar | None
 
-    def log_density(self, grid: Array) -> Derivatives:
+    def reach(self) -> tuple[Array, Array]:
+        return _REACH * self.deviation, _REACH * self.deviation
+
+    def log_density(self, point: Array) -> Derivatives:
         inverse = (1.0 / self.deviation)[:, None, None]
-        z = (grid - self.mean[:, None, None]) * inverse
+        z = (point - self.mean[:, None, None]) * inverse
         value = -0.5 * z * z + (log(inverse) - LOG_SQRT_2PI)
         return Derivatives(value, -z * inverse, jnp.broadcast_to(-inverse * inverse, z.shape))
 
-    def log_window(self, grid: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
+    def log_window(self, point: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
         inverse, bounded = (1.0 / self.deviation)[:, None, None], bounded[:, None, None]
-        z = (grid - self.mean[:, None, None]) * inverse
+        z = (point - self.mean[:, None, None]) * inverse
         width = 1.0 if self.margin is None else self.margin * inverse
         # Mirror intervals above zero, as `log_interval` demands.
         mirrored = bounded & (z > 0.5 * width)
         near = jnp.where(mirrored, width - z, z)
         value, first, second = log_interval(near, jnp.broadcast_to(width, z.shape), bounded)
         return Derivatives(value, jnp.where(mirrored, -first, first) * inverse, second * inverse**2)
+
+
+class GumbelLaw(NamedTuple):
+    """Normal variables plus standard Gumbel noise.
+
+    The density g(u) is ∫ N(x; 0, v) k(u − x) dx, where k is the density of the noise, and other
+    functions likewise. Gauss–Hermite nodes are centred and scaled at the peak of the integrand.
+    """
+
+    mean: Float[Array, "S E"]
+    deviation: Float[Array, "S E"]
+    margin: Scalar | None
+    location: Float[Array, "S E"]
+    spread: Float[Array, "S E"]
+
+    @classmethod
+    def make(cls, mean: Array, variance: Array, margin: Scalar | None) -> "GumbelLaw":
+        variance = jnp.maximum(variance, 1e-12)
+        deviation = jnp.sqrt(variance + _GUMBEL_VARIANCE)
+        return cls(mean + _GUMBEL_MEAN, deviation, margin, mean, jnp.sqrt(variance))
+
+    def reach(self) -> tuple[Array, Array]:
+        low, high = _GUMBEL_RANGE
+        low, high = _GUMBEL_MEAN - low, high - _GUMBEL_MEAN
+        return low + _REACH * self.spread, high + _REACH * self.spread
+
+    def log_density(self, point: Array) -> Derivatives:
+        def noise(y: Array) -> Derivatives:
+            small = _exp(-y)
+            return Derivatives(-y - small, small - 1.0, -small)
+
+        return self._smooth(point, noise, jnp.asarray(1.0, point.dtype))
+
+    def log_window(self, point: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
+        bounded = bounded[:, None, None]
+        widening = jnp.expm1(jnp.asarray(1.0, point.dtype) if self.margin is None else self.margin)
+
+        def noise(y: Array) -> Derivatives:
+            # G(y) − G(y − ε) = G(y) (1 − exp(−d)) with G(y) = exp(−exp(−y)).
+            small = _exp(-y)
+            d = small * widening
+            share = d / jnp.expm1(jnp.minimum(d, 80.0))
+            factor = jnp.where(bounded, log(-jnp.expm1(-d)), 0.0)
+            slope = jnp.where(bounded, -share, 0.0)
+            bend = jnp.where(bounded, share * (1.0 - d - share), 0.0)
+            return Derivatives(factor - small, small + slope, bend - small)
+
+        return self._smooth(point, noise, bounded.astype(point.dtype))
+
+    def _smooth(self, point: Array, noise: Callable[[Array], Derivatives], decay: Array):
+        """Integrate a function of the noise, which falls as exp(−decay y) for large y."""
+        spread = self.spread[:, None, None]
+        u, variance = point - self.location[:, None, None], spread**2
+        # The peak at x = decay v − W(v exp(decay v − u)), by an approximation of W, then Newton.
+        start = jax.nn.softplus(jnp.log(variance) + decay * variance - u)
+        lambert = start * (1.0 - jnp.log1p(start) / (2.0 + start))
+        peak = (decay * variance - lambert) / spread
+        for _ in range(3):
+            at = noise(u - spread * peak)
+            peak = peak - (peak + spread * at.first) / (1.0 - variance * at.second)
+        peak = lax.stop_gradient(peak)
+        at = noise(u - spread * peak)
+        scale = lax.stop_gradient(math.sqrt(2.0) * lax.rsqrt(1.0 - variance * at.second))
+        top = lax.stop_gradient(at.value - 0.5 * peak**2)
+        slope = lax.stop_gradient(at.first)
+
+        def add(sums, node):
+            x, weight = node
+            r = peak + scale * x
+            at = noise(u - spread * r)
+            part = weight * jnp.exp(at.value - 0.5 * r**2 - top + x**2)
+            terms = jnp.ones_like(u), at.first - slope, at.second + (at.first - slope) ** 2
+            return tuple(a + part * b for a, b in zip(sums, terms, strict=True)), None
+
+        nodes = tuple(jnp.asarray(x, point.dtype) for x in _HERMITE)
+        zero = jnp.zeros_like(u + spread)
+        (total, first, second), _ = lax.scan(add, (zero, zero, zero), nodes)
+        first, second = first / total, second / total
+        value = top + log(total * scale) - LOG_SQRT_2PI
+        return Derivatives(value, slope + first, second - first**2)
+
+
+def _exp(x: Array) -> Array:
+    """Compute exp(x) with a square that does not overflow."""
+    return jnp.exp(jnp.minimum(x, 0.5 * exp_limit(x.dtype)))
 
 
 class OrderProbability(NamedTuple):
@@ -251,10 +348,10 @@ def _place_grid(laws: Law, groups: _Groups, blocks: int) -> _Grid:
     highest = lax.cummax(average, axis=1, reverse=True)
     mode = jnp.min(jnp.where(run, highest, jnp.inf), axis=0)
     mode = jnp.where(known, mode, 0.0)
-    reach = _REACH * laws.deviation
+    down, up = laws.reach()
     nobody = ~jnp.any(known, axis=0)
-    low = jnp.min(jnp.where(known, mode - reach, jnp.inf), axis=0)
-    high = jnp.max(jnp.where(known, mode + reach, -jnp.inf), axis=0)
+    low = jnp.min(jnp.where(known, mode - down, jnp.inf), axis=0)
+    high = jnp.max(jnp.where(known, mode + up, -jnp.inf), axis=0)
     low, high = jnp.where(nobody, -1.0, low), jnp.where(nobody, 1.0, high)
     return _choose_grid(low, high, mode, laws.deviation, known, blocks)
 

@@ -1,7 +1,8 @@
 """Rankings: the order in which any number of sides finish."""
 
 import math
-from typing import ClassVar, Self
+from functools import partial
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,14 +12,16 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._math import Derivatives
-from jaxkick._math.order import NormalLaw, OrderProbability, order_probability
+from jaxkick._math.order import GumbelLaw, NormalLaw, OrderProbability, order_probability
 from jaxkick._typing import Array, Key, Scalar, Values
 from jaxkick.errors import DataError
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
-from jaxkick.likelihoods.ordinal import OrdinalProbit, Probit
+from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Ranking"]
+
+Noise: TypeAlias = Literal["normal", "gumbel"]
 
 # A smaller margin makes ties practically impossible.
 _NO_MARGIN = 1e-3
@@ -33,10 +36,12 @@ def _optional_margin(value: ArrayLike | AbstractParameter | None) -> AbstractPar
 
 
 class Ranking(AbstractLikelihood):
-    """The order of any number of sides, by their performances: score plus normal noise.
+    """The order of any number of sides, by their performances: score plus noise.
 
-    Each side has its own score. The noise has variance ½, so that a ranking of two sides is
-    exactly `Probit`, or `OrdinalProbit` with a margin. Outcomes are the places of all sides of an
+    Each side has its own score. Normal noise has variance ½, so that a ranking of two sides is
+    exactly `Probit`, or `OrdinalProbit` with a margin. Standard Gumbel noise is the model of
+    Plackett and Luce: a ranking of two sides is exactly `Logit` or `OrdinalLogit`. It takes
+    longer, because its densities are integrals. Outcomes are the places of all sides of an
     event, along the last axis: 1, 2, 3, …, of which only the order matters. Equal places are a
     tie. 0 means unplaced: below all sides with a place, in no known order (did not finish, or
     not in the top k). A negative number means absent, which fills up events with fewer sides.
@@ -52,16 +57,20 @@ class Ranking(AbstractLikelihood):
     Attributes:
         margin: performances closer than this to the leader of a group tie with it; positive.
             `None` if there are no ties.
+        noise: "normal" or "gumbel".
     """
 
     num_predictors: ClassVar[int | None] = None
     is_relative: ClassVar[bool] = True
 
     margin: AbstractParameter | None = eqx.field(default=None, converter=_optional_margin)
+    noise: Noise = eqx.field(static=True, default="normal")
 
     def __check_init__(self):
         if self.margin is not None and self.margin.value.ndim:
             raise ValueError("`margin` of a Ranking must be a number.")
+        if self.noise not in ("normal", "gumbel"):
+            raise ValueError(f"`noise` is {self.noise!r}, but must be 'normal' or 'gumbel'.")
 
     # Outcomes
 
@@ -95,7 +104,7 @@ class Ranking(AbstractLikelihood):
 
     def describe(self) -> str:
         margin = None if self.margin is None else self.margin.value
-        two = _duel(margin)
+        two = _duel(self.noise, margin)
         win = math.exp(two.log_prob(jnp.asarray(1.0), jnp.asarray(1.0)))
         text = f"places; a lead of 1 beats another side with probability {100 * win:.0f} %"
         if self.margin is not None:
@@ -122,6 +131,8 @@ class Ranking(AbstractLikelihood):
     # Inference
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
+        if self.noise == "gumbel" and self.margin is None:
+            return _plackett_luce(outcome, score)
         return self.log_partition(outcome, score, jnp.zeros_like(score)).value
 
     def log_partition(
@@ -138,9 +149,9 @@ class Ranking(AbstractLikelihood):
         # Values of absent sides must not matter, not even for gradients.
         mean, variance = jnp.where(place < 0, 0.0, mean), jnp.where(place < 0, 1.0, variance)
         if sides == 2:
-            found = _of_two(place, mean, variance, margin)
+            found = _of_two(self.noise, place, mean, variance, margin)
         else:
-            found = _of_many(place, mean, variance, margin)
+            found = _of_many(self.noise, place, mean, variance, margin)
         first, second = (x.T.reshape(*shape, sides) for x in (found.first, found.second))
         return Derivatives(found.value.reshape(shape), first, second)
 
@@ -153,7 +164,10 @@ class Ranking(AbstractLikelihood):
 
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
         """Draw the places of all sides, with holes after ties: 1, 2, 2, 4."""
-        noise = jax.random.normal(key, score.shape, score.dtype) * math.sqrt(0.5)
+        if self.noise == "normal":
+            noise = jax.random.normal(key, score.shape, score.dtype) * math.sqrt(0.5)
+        else:
+            noise = jax.random.gumbel(key, score.shape, score.dtype)
         margin = 0.0 if self.margin is None else self.margin.value.astype(score.dtype)
         best_first = -jnp.sort(-(score + noise), axis=-1)
 
@@ -167,17 +181,33 @@ class Ranking(AbstractLikelihood):
         return 1.0 + jnp.sum((score + noise)[..., None] <= above, axis=-1, dtype=score.dtype)
 
 
-def _duel(margin: Scalar | None) -> AbstractLikelihood:
+def _duel(noise: Noise, margin: Scalar | None) -> AbstractLikelihood:
     """Return the likelihood of the result of two sides, given the difference of their scores."""
-    return Probit() if margin is None else OrdinalProbit(margin=margin)
+    if noise == "normal":
+        return Probit() if margin is None else OrdinalProbit(margin=margin)
+    return Logit() if margin is None else OrdinalLogit(margin=margin)
 
 
-def _of_two(place, mean, variance, margin: Scalar | None) -> Derivatives:
+def _plackett_luce(outcome: Values, score: Values) -> Values:
+    """Compute log P of an order with Gumbel noise at known scores."""
+    best = jnp.max(jnp.where(outcome < 0, -jnp.inf, score), axis=-1, keepdims=True)
+    best = jnp.where(jnp.isfinite(best), best, 0.0)
+    relative = jnp.where(outcome < 0, 0.0, score - lax.stop_gradient(best))
+    place = jnp.where(outcome > 0, outcome, jnp.where(outcome < 0, -jnp.inf, jnp.inf))
+    # Each side wins against all that are not above it.
+    others = place[..., None, :] >= place[..., None]
+    rivals = jax.nn.logsumexp(relative[..., None, :], axis=-1, where=others)
+    value = jnp.sum(jnp.where(outcome > 0, relative - rivals, 0.0), axis=-1)
+    tied = jnp.sum(others & (place[..., None, :] <= place[..., None]), axis=-1) > 1
+    return jnp.where(jnp.any(tied & (outcome > 0), axis=-1), -jnp.inf, value)
+
+
+def _of_two(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
     """Compute log Z of two sides, in closed form."""
     nothing = jnp.any(place < 0, axis=0) | jnp.all(place == 0, axis=0)
     rank = jnp.where(place > 0, place, jnp.inf)
     outcome = jnp.where(rank[0] < rank[1], 1.0, jnp.where(rank[0] == rank[1], 0.0, -1.0))
-    duel = _duel(margin)
+    duel = _duel(noise, margin)
     safe = jnp.where(nothing, 1.0, outcome)
     found = duel.log_partition(safe, mean[0] - mean[1], variance[0] + variance[1])
     value, first, second = (jnp.where(nothing, 0.0, x) for x in found)
@@ -186,7 +216,7 @@ def _of_two(place, mean, variance, margin: Scalar | None) -> Derivatives:
     return Derivatives(value, jnp.stack([first, -first]), jnp.stack([second, second]))
 
 
-def _of_many(place, mean, variance, margin: Scalar | None) -> Derivatives:
+def _of_many(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
     """Compute log Z of any number of sides on grids, for a few events at once."""
     sides, events = place.shape
     size = max(1, min(events, _NUMBERS_AT_ONCE // (16 * _BLOCKS * sides)))
@@ -197,31 +227,35 @@ def _of_many(place, mean, variance, margin: Scalar | None) -> Derivatives:
         return jnp.moveaxis(padded.reshape(sides, chunks, size), 1, 0)
 
     parts = split(place, -1.0), split(mean, 0.0), split(variance, 1.0)
-    found = lax.map(lambda part: _chunk(*part, margin), parts)
+    found = lax.map(lambda part: _chunk(noise, *part, margin), parts)
     value, first, second = (jnp.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1) for x in found)
     return Derivatives(value[:events], first[:, :events], second[:, :events])
 
 
-@jax.custom_jvp
-def _chunk(place, mean, variance, margin: Scalar | None) -> Derivatives:
-    return Derivatives(*_integrate(place, mean, variance, margin)[:3])
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _chunk(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
+    return Derivatives(*_integrate(noise, place, mean, variance, margin)[:3])
 
 
 @_chunk.defjvp
-def _chunk_jvp(primals, tangents):
+def _chunk_jvp(noise: Noise, primals, tangents):
     # The derivative of log Z in a variance is half of Z″/Z in the mean, by the heat equation.
-    found = _integrate(*primals)
+    found = _integrate(noise, *primals)
     _, change_mean, change_variance, change_margin = tangents
     curvature = 0.5 * (found.second + found.first**2)
     value = jnp.sum(found.first * change_mean + curvature * change_variance, axis=0)
     if change_margin is not None:
         value = value + found.margin_slope * change_margin
-    _, changes = jax.jvp(lambda *x: _integrate(primals[0], *x)[1:3], primals[1:], tangents[1:])
+    _, changes = jax.jvp(
+        lambda *x: _integrate(noise, primals[0], *x)[1:3], primals[1:], tangents[1:]
+    )
     return Derivatives(*found[:3]), Derivatives(value, *changes)
 
 
-def _integrate(place, mean, variance, margin: Scalar | None) -> OrderProbability:
+def _integrate(noise: Noise, place, mean, variance, margin: Scalar | None) -> OrderProbability:
     def law(mean, variance, margin):
+        if noise == "gumbel":
+            return GumbelLaw.make(mean, variance, margin)
         return NormalLaw(mean, jnp.sqrt(variance + 0.5), margin)
 
     found = order_probability(law, place, mean, variance, margin, _BLOCKS)
