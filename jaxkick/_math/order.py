@@ -35,7 +35,7 @@ _REACH = 5.8
 # The range of a standard Gumbel variable, and its mean and variance.
 _GUMBEL_RANGE = -3.5, 19.0
 _GUMBEL_MEAN, _GUMBEL_VARIANCE = 0.5772156649015329, math.pi**2 / 6
-_HERMITE = np.polynomial.hermite.hermgauss(20)
+_HERMITE = np.polynomial.hermite.hermgauss(32)
 # Candidates for the scale of a grid, in units of its length.
 _SCALES = tuple(2.0**-power for power in range(-2, 7))
 
@@ -285,7 +285,7 @@ def _grouped(place: Float[Array, "S E"], dtype: Any) -> _Groups:
     changes = place[1:] != place[:-1]
     edge = jnp.ones_like(placed[:1])
     begins = placed & jnp.concatenate([edge, changes])
-    level = jnp.cumsum(begins, axis=0, dtype=jnp.int32) - placed.astype(jnp.int32)
+    level = jnp.cumsum(begins, axis=0) - placed.astype(int)
     ends = placed & jnp.concatenate([changes, edge])
     return _Groups(placed, place == 0, begins, ends, level.astype(dtype))
 
@@ -436,9 +436,16 @@ def _tilt(
     value, (below, low) = _sweep((*factors, groups.begins), start, upward=True)
     _, (above, high) = _sweep((*factors, groups.ends), one, upward=False)
     exponent = low + high + top
-    exponent = exponent - lax.stop_gradient(jnp.max(exponent, axis=1, keepdims=True))
-    tilted = part * below * above * jnp.exp(exponent)[:, None]
-    steps = jnp.sum(groups.begins, axis=0) * log(grid.step)
+    tilted = part * below * above
+    # The two integrals have their maxima at opposite ends of a block, so that the exponents say
+    # little about their product.
+    peak = lax.stop_gradient(jnp.max(tilted, axis=1))
+    matters = peak > float(jnp.finfo(peak.dtype).tiny / jnp.finfo(peak.dtype).eps)
+    safe = jnp.where(matters, peak, 1.0)
+    height = jnp.where(matters, exponent + log(safe), -jnp.inf)
+    height = height - lax.stop_gradient(jnp.max(height, axis=1, keepdims=True))
+    tilted = tilted * (jnp.exp(height) / safe)[:, None]
+    steps = jnp.sum(groups.begins, axis=0).astype(value.dtype) * log(grid.step)
     return value + steps, tilted / jnp.sum(tilted, axis=(1, 2), keepdims=True)
 
 
@@ -465,7 +472,7 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
         part, top, slope, curvature, moves = side
         part, exponent = part * mantissa, exponent + top
         slope, curvature = slope + hazard, curvature + bend
-        weight = _end_weight(sign * slope, curvature)
+        weight = _end_weight(jnp.clip(sign * slope, -1e3, 1e3), curvature)
         inner = jnp.einsum("ij,jbe->ibe", jnp.asarray(within, dtype), part, precision="highest")
         scale = jnp.max(jnp.where(until, exponent, -jnp.inf), axis=1)
         scale = lax.stop_gradient(scale)
@@ -473,7 +480,7 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
         carried = jnp.sum(jnp.exp(shift) * (inner[end] + part[end]), axis=1)
         relative = jnp.exp(exponent - scale)
         integral = carried + relative * (inner + weight * part) + tiny
-        hazard = (2.0 * sign) * relative * part / integral
+        hazard = (2.0 * sign) * _ratio(relative * part, integral)
         whole = integral[end]
         new = integral / whole, scale + log(whole), hazard, hazard * (slope - hazard)
         new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, carry)
@@ -488,6 +495,19 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
         return jnp.concatenate(parts)
 
     return carry[1][end], jax.tree.map(shift, first[:2], after)
+
+
+@jax.custom_jvp
+def _ratio(a: Array, b: Array) -> Array:
+    """Compute a / b, with a derivative that does not square a tiny b."""
+    return a / b
+
+
+@_ratio.defjvp
+def _ratio_jvp(primals, tangents):
+    (a, b), (da, db) = primals, tangents
+    ratio = _ratio(a, b)
+    return ratio, (da - ratio * db) / b
 
 
 def _end_weight(x: Array, curvature: Array) -> Array:

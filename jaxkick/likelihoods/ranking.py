@@ -12,9 +12,10 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._math import Derivatives
-from jaxkick._math.order import GumbelLaw, NormalLaw, OrderProbability, order_probability
-from jaxkick._typing import Array, Key, Scalar, Values
+from jaxkick._math.order import GumbelLaw, Law, NormalLaw, OrderProbability, order_probability
+from jaxkick._typing import Array, Float, Key, Scalar, Values
 from jaxkick.errors import DataError
+from jaxkick.likelihoods.integrals import align
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.parameters import AbstractParameter, named, positive
@@ -25,10 +26,12 @@ Noise: TypeAlias = Literal["normal", "gumbel"]
 
 # A smaller margin makes ties practically impossible.
 _NO_MARGIN = 1e-3
-# Blocks of 16 points of the grid, and numbers on the grid that are computed at once, so that
-# they stay in the cache of a core.
+# Blocks of 16 points of the grid up to eight sides, and numbers on the grid that are computed at
+# once, so that they stay in the cache of a core.
 _BLOCKS = 6
 _NUMBERS_AT_ONCE = 50_000
+# Points of the integral over the performance of one side, for the probabilities of its ranks.
+_RANK_POINTS = 96
 
 
 def _optional_margin(value: ArrayLike | AbstractParameter | None) -> AbstractParameter | None:
@@ -140,9 +143,7 @@ class Ranking(AbstractLikelihood):
     ) -> Derivatives:
         if weight is not None:
             raise DataError("Ranking takes no weights", "Leave out {argument}.", argument="weight")
-        mean = jnp.asarray(mean, jnp.result_type(mean, float))
-        place, variance = (jnp.asarray(x).astype(mean.dtype) for x in (outcome, variance))
-        place, mean, variance = jnp.broadcast_arrays(place, mean, variance)
+        mean, variance, place = align(mean, variance, outcome)
         margin = None if self.margin is None else self.margin.value.astype(mean.dtype)
         shape, sides = mean.shape[:-1], mean.shape[-1]
         place, mean, variance = (x.reshape(-1, sides).T for x in (place, mean, variance))
@@ -161,6 +162,38 @@ class Ranking(AbstractLikelihood):
         )
 
     # Predictions
+
+    def rank_probabilities(
+        self, mean: ArrayLike, variance: ArrayLike, present: ArrayLike | None = None
+    ) -> Float[Array, "... S S"]:
+        """Compute the probability that each side finishes at each place, if there are no ties.
+
+        Args:
+            mean: means of the scores of all sides, of shape (..., S).
+            variance: their variances.
+            present: boolean array of shape (..., S); sides where it is False do not take part.
+
+        Returns:
+            An array of shape (..., S, S): sides, then places from the first. Rows of absent
+            sides are zero.
+        """
+        mean, variance = align(mean, variance)
+        present = jnp.broadcast_to(True if present is None else jnp.asarray(present), mean.shape)
+        shape, sides = mean.shape, mean.shape[-1]
+        events = tuple(x.reshape(-1, sides) for x in (mean, variance, present))
+        size = max(1, _NUMBERS_AT_ONCE // (_RANK_POINTS * sides**2))
+        found = lax.map(lambda event: _ranks(self.noise, *event), events, batch_size=size)
+        return found.reshape(*shape, sides)
+
+    def pairwise_probabilities(
+        self, mean: ArrayLike, variance: ArrayLike
+    ) -> Float[Array, "... S S"]:
+        """Compute the probability that side i (rows) beats side j (columns), without ties."""
+        mean, variance = align(mean, variance)
+        lead = mean[..., None] - mean[..., None, :]
+        both = variance[..., None] + variance[..., None, :]
+        one = jnp.ones_like(lead)
+        return jnp.exp(_duel(self.noise, None).predictive_log_prob(one, lead, both))
 
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
         """Draw the places of all sides, with holes after ties: 1, 2, 2, 4."""
@@ -186,6 +219,34 @@ def _duel(noise: Noise, margin: Scalar | None) -> AbstractLikelihood:
     if noise == "normal":
         return Probit() if margin is None else OrdinalProbit(margin=margin)
     return Logit() if margin is None else OrdinalLogit(margin=margin)
+
+
+def _law(noise: Noise, mean: Array, variance: Array, margin: Scalar | None) -> Law:
+    if noise == "gumbel":
+        return GumbelLaw.make(mean, variance, margin)
+    return NormalLaw(mean, jnp.sqrt(variance + 0.5), margin)
+
+
+def _ranks(noise: Noise, mean: Array, variance: Array, present: Array) -> Float[Array, "S S"]:
+    """Compute ∫ φ_i(u) P(r − 1 of the others are above u) du, by a Poisson binomial at each u."""
+    law = _law(noise, mean[:, None], variance[:, None], None)
+    down, up = law.reach()
+    fraction = jnp.linspace(0.0, 1.0, _RANK_POINTS, dtype=mean.dtype)
+    point = (law.mean - down + (down + up) * fraction)[..., None]
+    own = jnp.diagonal(law.log_density(point).value[..., 0]).T
+    unbounded = jnp.zeros((len(mean), 1), bool)
+    above = -jnp.expm1(law.log_window(point, unbounded).value[..., 0])
+    others = present[:, None] & ~jnp.eye(len(mean), dtype=bool)
+    above = jnp.where(others[..., None], above, 0.0)[..., None]
+
+    def add(counts: Array, above: Array) -> tuple[Array, None]:
+        shifted = jnp.pad(counts[..., :-1], ((0, 0), (0, 0), (1, 0)))
+        return counts * (1.0 - above) + shifted * above, None
+
+    none = jnp.zeros((*own.shape, len(mean)), mean.dtype).at[..., 0].set(1.0)
+    counts, _ = lax.scan(add, none, above)
+    share = jnp.where(present[:, None], jax.nn.softmax(own, axis=-1), 0.0)
+    return jnp.einsum("in,inr->ir", share, counts, precision="highest")
 
 
 def _plackett_luce(outcome: Values, score: Values) -> Values:
@@ -216,10 +277,15 @@ def _of_two(noise: Noise, place, mean, variance, margin: Scalar | None) -> Deriv
     return Derivatives(value, jnp.stack([first, -first]), jnp.stack([second, second]))
 
 
+def _blocks(sides: int) -> int:
+    # The performance of a side among many others is known better.
+    return max(_BLOCKS, math.ceil(_BLOCKS * math.sqrt(sides / 8)))
+
+
 def _of_many(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
     """Compute log Z of any number of sides on grids, for a few events at once."""
     sides, events = place.shape
-    size = max(1, min(events, _NUMBERS_AT_ONCE // (16 * _BLOCKS * sides)))
+    size = max(1, min(events, _NUMBERS_AT_ONCE // (16 * _blocks(sides) * sides)))
     chunks = -(-events // size)
 
     def split(x: Array, fill: float) -> Array:
@@ -253,12 +319,9 @@ def _chunk_jvp(noise: Noise, primals, tangents):
 
 
 def _integrate(noise: Noise, place, mean, variance, margin: Scalar | None) -> OrderProbability:
-    def law(mean, variance, margin):
-        if noise == "gumbel":
-            return GumbelLaw.make(mean, variance, margin)
-        return NormalLaw(mean, jnp.sqrt(variance + 0.5), margin)
-
-    found = order_probability(law, place, mean, variance, margin, _BLOCKS)
+    found = order_probability(
+        partial(_law, noise), place, mean, variance, margin, _blocks(len(place))
+    )
     if margin is not None:
         return found
     ordered = jnp.sort(place, axis=0)
