@@ -482,7 +482,7 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
         integral = carried + relative * (inner + weight * part) + tiny
         hazard = (2.0 * sign) * _ratio(relative * part, integral)
         whole = integral[end]
-        new = integral / whole, scale + log(whole), hazard, hazard * (slope - hazard)
+        new = _ratio(integral, whole), scale + log(whole), hazard, hazard * (slope - hazard)
         new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, carry)
         return new, new[:2]
 
