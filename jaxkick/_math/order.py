@@ -16,7 +16,7 @@ Arrays on the grid have the shape (sides, points of a block, blocks, events).
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,9 @@ from jaxkick._typing import Array, Bool, Float, Scalar
 
 __all__ = ["GumbelLaw", "Law", "NormalLaw", "OrderProbability", "order_probability"]
 
-# Points of a block, which share one exponent, so that nothing underflows in a long tail.
-_BLOCK = 16
+# The unit of the size of a grid. So many points share one exponent, so that nothing underflows in
+# a long tail; in single precision fewer do.
+_BLOCK, _SINGLE_BLOCK = 16, 4
 # Half the range of a normal variable that the grid covers, in standard deviations.
 _REACH = 5.8
 # The range of a standard Gumbel variable, and its mean and variance.
@@ -40,8 +41,8 @@ _HERMITE = np.polynomial.hermite.hermgauss(32)
 _SCALES = tuple(2.0**-power for power in range(-2, 7))
 
 
-class Law(Protocol):
-    """The distributions of all variables.
+class NormalLaw(NamedTuple):
+    """Normal variables.
 
     Attributes:
         mean: means.
@@ -55,34 +56,17 @@ class Law(Protocol):
 
     def reach(self) -> tuple[Array, Array]:
         """Return the distances below and above the mean that have practically all mass."""
-        ...
-
-    def log_density(self, point: Array) -> Derivatives:
-        """Compute log φ and its derivatives in the point."""
-        ...
-
-    def log_window(self, point: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
-        """Compute log w, or log Φ if not `bounded`, and their derivatives in the point."""
-        ...
-
-
-class NormalLaw(NamedTuple):
-    """Normal variables."""
-
-    mean: Float[Array, "S E"]
-    deviation: Float[Array, "S E"]
-    margin: Scalar | None
-
-    def reach(self) -> tuple[Array, Array]:
         return _REACH * self.deviation, _REACH * self.deviation
 
     def log_density(self, point: Array) -> Derivatives:
+        """Compute log φ and its derivatives in the point."""
         inverse = (1.0 / self.deviation)[:, None, None]
         z = (point - self.mean[:, None, None]) * inverse
         value = -0.5 * z * z + (log(inverse) - LOG_SQRT_2PI)
         return Derivatives(value, -z * inverse, jnp.broadcast_to(-inverse * inverse, z.shape))
 
     def log_window(self, point: Array, bounded: Bool[Array, "S E"]) -> Derivatives:
+        """Compute log w, or log Φ if not `bounded`, and their derivatives in the point."""
         inverse, bounded = (1.0 / self.deviation)[:, None, None], bounded[:, None, None]
         z = (point - self.mean[:, None, None]) * inverse
         width = 1.0 if self.margin is None else self.margin * inverse
@@ -171,6 +155,9 @@ class GumbelLaw(NamedTuple):
         first, second = first / total, second / total
         value = top + log(total * scale) - LOG_SQRT_2PI
         return Derivatives(value, slope + first, second - first**2)
+
+
+Law: TypeAlias = NormalLaw | GumbelLaw
 
 
 def _exp(x: Array) -> Array:
@@ -314,7 +301,8 @@ class _Grid(NamedTuple):
 def _make_grid(low, high, centre, scale, blocks: int) -> _Grid:
     left, right = (jnp.arcsinh((end - centre) / scale) for end in (low, high))
     step = (right - left) / (_BLOCK * blocks - 1)
-    index = np.arange(_BLOCK * blocks, dtype=low.dtype).reshape(blocks, _BLOCK).T
+    block = _BLOCK if low.dtype == jnp.float64 else _SINGLE_BLOCK
+    index = np.arange(_BLOCK * blocks, dtype=low.dtype).reshape(-1, block).T
     xi = left + jnp.asarray(index)[..., None] * step
     change = scale * jnp.sinh(xi)
     return _Grid(centre + change, scale * jnp.cosh(xi), change, step)
@@ -458,8 +446,8 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
     """
     dtype = start.value.dtype
     tiny = float(jnp.finfo(dtype).tiny)
-    blocks = start.value.shape[1]
-    within = np.tril(np.ones((_BLOCK, _BLOCK)), -1)
+    block, blocks = start.value.shape[:2]
+    within = np.tril(np.ones((block, block)), -1)
     before = np.tril(np.ones((blocks, blocks), bool), -1)
     sign, end = (0.5, -1) if upward else (-0.5, 0)
     if not upward:
