@@ -272,7 +272,7 @@ def _grouped(place: Float[Array, "S E"], dtype: Any) -> _Groups:
     changes = place[1:] != place[:-1]
     edge = jnp.ones_like(placed[:1])
     begins = placed & jnp.concatenate([edge, changes])
-    level = jnp.cumsum(begins, axis=0) - placed.astype(int)
+    level = jnp.cumsum(begins, axis=0, dtype=jnp.int32) - placed.astype(jnp.int32)
     ends = placed & jnp.concatenate([changes, edge])
     return _Groups(placed, place == 0, begins, ends, level.astype(dtype))
 

@@ -103,7 +103,7 @@ class Ranking(AbstractLikelihood):
         return False
 
     def duel(self) -> AbstractLikelihood:
-        return _duel(self.margin)
+        return _duel(self.noise, self.margin)
 
     def describe(self) -> str:
         margin = None if self.margin is None else self.margin.value
@@ -214,7 +214,7 @@ class Ranking(AbstractLikelihood):
         return 1.0 + jnp.sum((score + noise)[..., None] <= above, axis=-1, dtype=score.dtype)
 
 
-def _duel(noise: Noise, margin: Scalar | None) -> AbstractLikelihood:
+def _duel(noise: Noise, margin: Scalar | AbstractParameter | None) -> AbstractLikelihood:
     """Return the likelihood of the result of two sides, given the difference of their scores."""
     if noise == "normal":
         return Probit() if margin is None else OrdinalProbit(margin=margin)

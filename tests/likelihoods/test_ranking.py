@@ -256,8 +256,8 @@ def test_outcomes_and_words():
     bad = likelihood.check(np.array([1.0, 3.0, 0.0, -1.0, 1.5, -2.0, np.nan, np.inf]))
     assert bad.tolist() == [False] * 4 + [True] * 4
     events = np.array([[1.0, 2.0, 2.0], [1.0, 0.0, 0.0], [1.0, -1.0, -1.0]])
-    assert likelihood.check_sides(events).tolist() == [True, False, False]
-    assert not np.any(Ranking(0.4).check_sides(events))
+    assert likelihood.check_events(events).tolist() == [True, False, False]
+    assert not np.any(Ranking(0.4).check_events(events))
     assert likelihood.log_partition(events[0], MEAN, VARIANCE).value == -jnp.inf
     assert Ranking.from_outcomes(events).margin is not None
     assert Ranking.from_outcomes(events[1:]).margin is None
