@@ -79,10 +79,8 @@ class Ranking(AbstractLikelihood):
 
     @property
     def domain(self) -> str:
-        return (
-            "places 1, 2, 3, … (equal for ties), 0 (unplaced: below all sides with a place), or "
-            "-1 (absent)"
-        )
+        ties = "ties need a `margin`" if self.margin is None else "equal for ties"
+        return f"places 1, 2, 3, … ({ties}), 0 (unplaced: below all with a place) or -1 (absent)"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
         return ~np.isfinite(outcome) | (outcome != np.round(outcome)) | (outcome < -1)
