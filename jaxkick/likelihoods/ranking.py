@@ -54,8 +54,11 @@ class Ranking(AbstractLikelihood):
     is more than the margin below the leader of the group above.
 
     Expectation propagation integrates over all performances on a grid, without inner
-    approximations. Errors of fourth order in the step of the grid remain: less than 1e-5 standard
-    deviations in the moments if variances differ up to 30 times.
+    approximations. Errors of fourth order in the step of the grid remain. With normal noise and
+    eight sides in random order they are below 1e-5 standard deviations in the moments if
+    variances differ up to 7 times, 2e-5 up to 30 times, and 5e-5 if means also differ by several
+    standard deviations or variances 300 times. With Gumbel noise, densities themselves have
+    relative errors of 4e-6 for a variance of 4, and 3e-4 for 10.
 
     Attributes:
         margin: performances closer than this to the leader of a group tie with it; positive.
