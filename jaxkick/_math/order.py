@@ -23,7 +23,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jaxkick._math.normal import LOG_SQRT_2PI, Derivatives, exp_limit, log, log_interval
+from jaxkick._math.normal import (
+    LOG_SQRT_2PI,
+    Derivatives,
+    exp_limit,
+    log,
+    log_interval,
+    normal_tail,
+)
 from jaxkick._typing import Array, Bool, Float, Scalar
 
 __all__ = ["GumbelLaw", "Law", "NormalLaw", "OrderProbability", "order_probability"]
@@ -69,7 +76,11 @@ class NormalLaw(NamedTuple):
         """Compute log w, or log Φ if not `bounded`, and their derivatives in the point."""
         inverse, bounded = (1.0 / self.deviation)[:, None, None], bounded[:, None, None]
         z = (point - self.mean[:, None, None]) * inverse
-        width = 1.0 if self.margin is None else self.margin * inverse
+        if self.margin is None:
+            tail = normal_tail(z)
+            second = -tail.hazard * tail.excess * inverse**2
+            return Derivatives(tail.log_cdf, tail.hazard * inverse, second)
+        width = self.margin * inverse
         # Mirror intervals above zero, as `log_interval` demands.
         mirrored = bounded & (z > 0.5 * width)
         near = jnp.where(mirrored, width - z, z)
@@ -376,6 +387,8 @@ def _share(laws: Law, groups: _Groups, own: Derivatives, point: Array) -> _Share
     has_window = tied | groups.unplaced[:, None, None]
     window = laws.log_window(point, groups.tied)
     window = Derivatives(*(jnp.where(has_window, x, 0.0) for x in window))
+    if laws.margin is None:
+        return _Shares(own, window, placed.astype(point.dtype), jnp.zeros_like(own.value))
     ratio = jnp.where(tied, jnp.exp(jnp.where(tied, own.value - window.value, 0.0)), 0.0)
     first, second = own.first - window.first, own.second - window.second
     parts = (*window, ratio, ratio * first, ratio * (first**2 + second))

@@ -54,8 +54,11 @@ class Ranking(AbstractLikelihood):
     is more than the margin below the leader of the group above.
 
     Expectation propagation integrates over all performances on a grid, without inner
-    approximations. Errors of fourth order in the step of the grid remain: less than 1e-5 standard
-    deviations in the moments if variances differ up to 30 times.
+    approximations. Errors of fourth order in the step of the grid remain. With normal noise and
+    eight sides in random order they are below 1e-5 standard deviations in the moments if
+    variances differ up to 7 times, 2e-5 up to 30 times, and 5e-5 if means also differ by several
+    standard deviations or variances 300 times. With Gumbel noise, densities themselves have
+    relative errors of 4e-6 for a variance of 4, and 3e-4 for 10.
 
     Attributes:
         margin: performances closer than this to the leader of a group tie with it; positive.
@@ -79,10 +82,8 @@ class Ranking(AbstractLikelihood):
 
     @property
     def domain(self) -> str:
-        return (
-            "places 1, 2, 3, … (equal for ties), 0 (unplaced: below all sides with a place), or "
-            "-1 (absent)"
-        )
+        ties = "ties need a `margin`" if self.margin is None else "equal for ties"
+        return f"places 1, 2, 3, … ({ties}), 0 (unplaced: below all with a place) or -1 (absent)"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
         return ~np.isfinite(outcome) | (outcome != np.round(outcome)) | (outcome < -1)
@@ -103,7 +104,7 @@ class Ranking(AbstractLikelihood):
         return False
 
     def duel(self) -> AbstractLikelihood:
-        return _duel(self.margin)
+        return _duel(self.noise, self.margin)
 
     def describe(self) -> str:
         margin = None if self.margin is None else self.margin.value
@@ -214,7 +215,7 @@ class Ranking(AbstractLikelihood):
         return 1.0 + jnp.sum((score + noise)[..., None] <= above, axis=-1, dtype=score.dtype)
 
 
-def _duel(noise: Noise, margin: Scalar | None) -> AbstractLikelihood:
+def _duel(noise: Noise, margin: Scalar | AbstractParameter | None) -> AbstractLikelihood:
     """Return the likelihood of the result of two sides, given the difference of their scores."""
     if noise == "normal":
         return Probit() if margin is None else OrdinalProbit(margin=margin)
@@ -279,13 +280,13 @@ def _of_two(noise: Noise, place, mean, variance, margin: Scalar | None) -> Deriv
 
 def _blocks(sides: int) -> int:
     # The performance of a side among many others is known better.
-    return max(_BLOCKS, math.ceil(_BLOCKS * math.sqrt(sides / 8)))
+    return max(_BLOCKS, math.ceil(_BLOCKS * math.sqrt(sides / 12)))
 
 
 def _of_many(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
     """Compute log Z of any number of sides on grids, for a few events at once."""
     sides, events = place.shape
-    size = max(1, min(events, _NUMBERS_AT_ONCE // (16 * _blocks(sides) * sides)))
+    size = min(events, max(32, _NUMBERS_AT_ONCE // (16 * _blocks(sides) * sides)))
     chunks = -(-events // size)
 
     def split(x: Array, fill: float) -> Array:

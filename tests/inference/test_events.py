@@ -210,9 +210,7 @@ def test_duels_and_races_in_one_model():
     both = jk.infer(jk.Model(KERNEL, kinds), data, tol=1e-8)
     alike = jk.concat([read({**duel, "race": duel["race"] + 100}), read(races())])
     one = jk.infer(jk.Model(KERNEL, RANKING), alike, tol=1e-8)
-    np.testing.assert_allclose(
-        both.log_marginal_likelihood, one.log_marginal_likelihood, atol=1e-5
-    )
+    np.testing.assert_allclose(both.log_marginal_likelihood, one.log_marginal_likelihood, atol=1e-5)
     np.testing.assert_allclose(both.scores("d1").mean[0], one.scores("d1").mean[0], atol=1e-5)
     np.testing.assert_allclose(
         both.predict("d0", "d1", 1.0).p_win, one.predict("d0", "d1", 1.0).p_win, atol=1e-5
@@ -226,7 +224,7 @@ def test_float32():
     _, exact = fitted()
     posterior = jk.infer(jk.Model(KERNEL, RANKING), read(races(), dtype=np.float32))
     assert posterior.converged
-    off = np.abs(posterior.observations.mean - exact.observations.mean)
+    off = np.abs(np.asarray(posterior.observations.mean) - exact.observations.mean)
     assert np.max(off / np.sqrt(exact.observations.variance)) < 0.05
 
 

@@ -264,6 +264,8 @@ def test_outcomes_and_words():
     assert "84 %" in likelihood.describe()
     assert "31 %" in Ranking(0.4).describe()
     assert "73 %" in Ranking(noise="gumbel").describe()
+    assert "ties need a `margin`" in likelihood.domain
+    assert "equal for ties" in Ranking(0.4).domain
     assert likelihood.levels == ()
     assert likelihood.is_relative
     assert Ranking(1e-5).warnings()[0][0] == "margin"
