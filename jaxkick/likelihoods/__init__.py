@@ -4,11 +4,14 @@ from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Dist
 from jaxkick.likelihoods.numeric import Gaussian, Poisson, Skellam
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.likelihoods.ranking import Ranking
+from jaxkick.likelihoods.two_scores import BivariatePoisson, DixonColes, VaryingTies
 
 __all__ = [
     "AbstractLikelihood",
+    "BivariatePoisson",
     "Derivatives",
     "Distribution",
+    "DixonColes",
     "Gaussian",
     "Logit",
     "OrdinalLogit",
@@ -17,4 +20,5 @@ __all__ = [
     "Probit",
     "Ranking",
     "Skellam",
+    "VaryingTies",
 ]

@@ -85,8 +85,12 @@ class AbstractLikelihood(eqx.Module):
         return "a finite number"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
-        """Return a boolean array, on the host, that is True for invalid outcomes."""
-        return ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
+        """Return a boolean array, on the host, that is True for invalid outcomes.
+
+        If an observation depends on several scores, there is one boolean for each observation.
+        """
+        invalid = ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
+        return invalid if self.num_predictors == 1 else np.any(invalid, axis=-1)
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -344,7 +348,8 @@ class AbstractLikelihood(eqx.Module):
         return f"{type(self).__name__}({', '.join(texts)})"
 
     def _refuses(self, outcome: float) -> bool:
-        return bool(np.any(self.check(np.array([outcome]))))
+        shape = (1,) if self.num_predictors == 1 else (1, self.num_predictors or 2)
+        return bool(np.any(self.check(np.full(shape, outcome))))
 
     def _results_at(self, score: float) -> list[float]:
         """Compute the probabilities of loss, tie and win at a known score."""

@@ -190,7 +190,7 @@ class Poisson(AbstractLikelihood):
         return integer_quantile(reached, jnp.full_like(mean, -1.0), high)
 
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
-        return _draw_poisson(key, score)
+        return draw_poisson(key, score)
 
 
 class Skellam(AbstractLikelihood):
@@ -306,7 +306,7 @@ class Skellam(AbstractLikelihood):
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
         first, second = jax.random.split(key)
         base_rate = self.base_rate.value.astype(score.dtype)
-        return _draw_poisson(first, base_rate + score) - _draw_poisson(second, base_rate - score)
+        return draw_poisson(first, base_rate + score) - draw_poisson(second, base_rate - score)
 
     def _rate(self, dtype: jnp.dtype) -> Values:
         return bounded_exp(self.base_rate.value.astype(dtype))
@@ -330,7 +330,7 @@ def _finite(value: Values) -> Values:
     return jnp.minimum(value, jnp.finfo(value.dtype).max)
 
 
-def _draw_poisson(key: Key[Array, ""], log_rate: Values) -> Values:
+def draw_poisson(key: Key[Array, ""], log_rate: Values) -> Values:
     """Draw counts. Rates are limited to 10⁹ because counts are 32-bit integers."""
     rate = jnp.exp(jnp.minimum(log_rate, 20.7))
     return jax.random.poisson(key, rate, dtype=jnp.int32).astype(log_rate.dtype)

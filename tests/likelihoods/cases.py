@@ -42,5 +42,6 @@ COUNTS = ("poisson", "skellam")
 assert {type(case.likelihood).__name__ for case in CASES.values()} >= {
     name
     for name in likelihoods.__all__
-    if name not in ("AbstractLikelihood", "Derivatives", "Distribution", "Ranking")
+    if name not in ("AbstractLikelihood", "Derivatives", "Distribution")
+    and getattr(likelihoods, name).num_predictors == 1
 }
