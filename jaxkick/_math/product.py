@@ -2,9 +2,14 @@
 
 The nodes form a sheared grid around the mode of the integrand. One axis follows the ridge along
 which the second score is most probable given the first, the other one is the second score. Each
-axis has the graded nodes of the one-dimensional rule, so that a likelihood may be much narrower or
-wider than either Gaussian. As in one dimension, nodes are constant under differentiation, except
-that each score moves with its own mean and variance by the fraction ``follow``.
+axis has a fixed number of nodes between the ends of the integrand, densest on the side where it
+falls off faster, so that a likelihood may be much narrower or wider than either Gaussian. As in
+one dimension, nodes are constant under differentiation, except that each score moves with its own
+mean and variance by the fraction ``follow``.
+
+For Poisson counts up to 10 under Gaussians with deviations up to 1.5, the logarithm and both
+derivatives are accurate to 1e-7 (float64). Likelihoods should be positive and smooth: near a zero
+of p, errors are up to 5e-6 in the logarithm, 3e-4 in the first and 4e-3 in the second derivative.
 
 Arrays of both scores have them along the first axis.
 """
@@ -27,7 +32,9 @@ __all__ = ["pair_expectation", "pair_log_partition", "pair_mean"]
 LogProb: TypeAlias = Callable[[Array, Array], Array]
 
 # Reach in standard deviations, digits and nodes of each axis.
-_DOUBLE, _SINGLE = Precision(6.0, 17.0, 36), Precision(5.2, 13.5, 20)
+_DOUBLE, _SINGLE = Precision(6.0, 17.0, 16), Precision(5.2, 13.5, 14)
+# Centre and stretch of an axis, relative to the shorter side of its peak.
+_SHIFT, _STRETCH = 0.85, 0.75
 _HERMITE_NODES = 24
 # Pairs of nodes in one step of the loop.
 _UNROLL = 4
@@ -94,7 +101,7 @@ def pair_log_partition(
         return Local(value - jnp.stack([0.0 * x, 0.5 * x * x]), first, second)
 
     tilted = Tilted(lines, fixed_mean, fixed_variance, 1.0)
-    plan = lax.stop_gradient(plan_at(precision, tilted, None, mode))
+    plan = lax.stop_gradient(plan_at(precision, tilted, None, mode, _grid_between))
     shear = lax.stop_gradient(shear)
     frame = move_nodes(plan, tilted, mean, variance)
     factor = 1.0 if weight is None else weight
@@ -267,6 +274,16 @@ def _next(node: Node, growth: Node) -> Node:
         node.sinh * growth.cosh + node.cosh * growth.sinh,
         node.cosh * growth.cosh + node.sinh * growth.sinh,
     )
+
+
+def _grid_between(low: Array, peak: Array, high: Array) -> Grid:
+    """Return a grid that is densest near the end that is nearer to the peak."""
+    before, after = peak - low, high - peak
+    shorter = jnp.minimum(before, after)
+    centre = peak + jnp.where(after < before, _SHIFT, -_SHIFT) * shorter
+    stretch = _STRETCH * shorter
+    start, stop = (jnp.arcsinh((end - centre) / stretch) for end in (low, high))
+    return Grid(centre, stretch, None, start, stop - start, jnp.zeros_like(start))
 
 
 def _axis(grid: Grid, axis: int) -> Grid:

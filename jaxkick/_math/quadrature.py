@@ -405,9 +405,22 @@ def tilted_log_partition(
 
 
 def plan_at(
-    precision: Precision, tilted: Tilted, anchor: Anchor | None, mode: Float[Array, "..."]
+    precision: Precision,
+    tilted: Tilted,
+    anchor: Anchor | None,
+    mode: Float[Array, "..."],
+    grid_between: Callable[[Array, Array, Array], Grid] | None = None,
 ) -> Plan:
-    """Find the extent and the nodes of a tilted density with this mode."""
+    """Find the extent and the nodes of a tilted density with this mode.
+
+    Args:
+        precision: the required accuracy.
+        tilted: the density.
+        anchor: where the likelihood bends; searched for if `None`.
+        mode: the maximiser of the density.
+        grid_between: makes a grid from the lower end, the peak and the upper end; if `None`, the
+            grid is chosen by the bend.
+    """
     deviation = jnp.sqrt(tilted.variance)
     at = tilted.local(mode)
     curvature = jnp.maximum(-tilted.weight * at.second, 0.0)
@@ -416,15 +429,19 @@ def plan_at(
     peak = (mode - tilted.mean) / deviation
     height = tilted.weight * at.log_prob - 0.5 * peak**2
     rough = jnp.abs(height) * jnp.finfo(height.dtype).eps > ROUGH
-    if anchor is None:
+    if grid_between is not None:
+        low, high = bisected_edges(tilted, peak, height, precision.reach)
+        grid = grid_between(low, peak, high)
+    elif anchor is None:
         low, high = bisected_edges(tilted, peak, height, precision.reach)
         to_score = lambda x: tilted.mean + deviation * x  # noqa: E731
         anchor = find_bend(tilted.local, to_score(low), to_score(high))
         units = anchor.in_units(tilted.mean, deviation)
+        grid = choose_grid(precision, low, peak, high, spread, units)
     else:
         units = anchor.in_units(tilted.mean, deviation)
         low, high = tangent_edges(tilted, peak, height, spread, units, precision.reach)
-    grid = choose_grid(precision, low, peak, high, spread, units)
+        grid = choose_grid(precision, low, peak, high, spread, units)
     # A peak with a flat top and steep sides is far narrower than its curvature suggests.
     extent = ((high - low) / precision.reach) ** 2
     narrow = (extent < follow) & ~rough

@@ -1,7 +1,7 @@
 """Outcomes that depend on two scores: goals of both sides, and ties that depend on who plays."""
 
 import abc
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -28,9 +28,10 @@ from jaxkick.parameters import AbstractParameter, named, positive, real
 
 __all__ = ["BivariatePoisson", "DixonColes", "VaryingTies"]
 
-# Dixon and Coles' factors are kept above one minus this.
+# Dixon and Coles' factors remove at most this share, and limit rates with this power.
 _MOST_REMOVED = 0.99
-# The largest logarithms of rates in their factors, and of a factor of a margin.
+_SHARP = 8
+# The largest logarithm of a factor of a margin.
 _LARGEST_LOG = 15.0
 # Shared counts are summed in blocks of this size, at most this many.
 _BLOCK, _MOST_SHARED = 4, 40
@@ -190,6 +191,17 @@ class _AbstractGoals(AbstractLikelihood):
             return jnp.stack([loss, 1.0 - loss - win, win], axis=-1)
         return jnp.stack([loss, jnp.zeros_like(win), win], axis=-1) / (loss + win)[..., None]
 
+    def log_partition(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
+    ) -> Derivatives:
+        if weight is not None:
+            return log_partition_by_quadrature(self, outcome, mean, variance, weight)
+        return self._separate(*align(mean, variance, outcome))
+
+    @abc.abstractmethod
+    def _separate(self, mean: Values, variance: Values, outcome: Values) -> Derivatives:
+        """Compute `log_partition` for a likelihood that is a sum of functions of f times g."""
+
     @abc.abstractmethod
     def _moved(self, f: Values, g: Values) -> Values:
         """Compute the probability that is moved from ties to each side's wins by one goal."""
@@ -226,19 +238,42 @@ class BivariatePoisson(_AbstractGoals):
         return cls(float(np.clip(np.cov(outcome.T)[0, 1], 0.05 * rate, 0.5 * rate)))
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
-        shared = self.shared.value.astype(score.dtype)
-        log_ratio = jnp.log(jnp.maximum(shared, 1e-30)) - score[..., 0] - score[..., 1]
-        independent = _log_poisson(outcome, score)
-        return independent - shared + _log_shared_sum(outcome[..., 0], outcome[..., 1], log_ratio)
+        log_shared = self._log_shared(score.dtype)
+        log_ratio = log_shared - score[..., 0] - score[..., 1]
+        ways = _log_shared_sum(outcome[..., 0], outcome[..., 1], log_ratio)
+        return _log_poisson(outcome, score) - jnp.exp(log_shared) + ways
+
+    def _separate(self, mean: Values, variance: Values, outcome: Values) -> Derivatives:
+        # Given the shared count, both others are independent Poisson counts.
+        log_shared, fewer = self._log_shared(mean.dtype), jnp.min(outcome, axis=-1)
+
+        @jax.checkpoint
+        def add_count(terms: _Terms, count: Values) -> tuple[_Terms, None]:
+            def add(terms: _Terms) -> _Terms:
+                others = jnp.maximum(outcome - count, 0.0)
+                log_weight = count * log_shared - lax.lgamma(count + 1)
+                parts = Poisson().log_partition(others, mean, variance)
+                return terms.plus(log_weight, jnp.where(count <= fewer, 1.0, 0.0), parts)
+
+            return lax.cond(count <= jnp.max(fewer), add, lambda terms: terms, terms), None
+
+        first = Poisson().log_partition(outcome, mean, variance)
+        counts = jnp.arange(1, _MOST_SHARED + 1, dtype=mean.dtype)
+        terms, _ = lax.scan(add_count, _Terms.of(first), counts)
+        value, *slopes = terms.result()
+        return Derivatives(value - jnp.exp(log_shared), *slopes)
 
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
         own, common = jax.random.split(key)
-        log_shared = jnp.log(self.shared.value.astype(score.dtype))
-        shared = draw_poisson(common, jnp.broadcast_to(log_shared, score.shape[:-1]))
+        log_shared = jnp.broadcast_to(self._log_shared(score.dtype), score.shape[:-1])
+        shared = draw_poisson(common, log_shared)
         return draw_poisson(own, score) + shared[..., None]
 
     def _moved(self, f: Values, g: Values) -> Values:
         return jnp.zeros_like(f)
+
+    def _log_shared(self, dtype: jnp.dtype) -> Values:
+        return jnp.log(jnp.maximum(self.shared.value.astype(dtype), 1e-30))
 
 
 class DixonColes(_AbstractGoals):
@@ -246,8 +281,8 @@ class DixonColes(_AbstractGoals):
 
     The probability of independent Poisson counts with rates λ = exp(f₁) and μ = exp(f₂) is
     multiplied by 1 − λμρ for 0–0, 1 + λρ for 0–1, 1 + μρ for 1–0 and 1 − ρ for 1–1. Probabilities
-    sum to one. Where a factor would fall below 0.01, ρ is replaced by the nearest number for which
-    it does not.
+    sum to one. To keep the factors positive, rates in them are limited smoothly: to 1 / |ρ| if ρ is
+    negative and to 1 / √ρ if it is positive. Rates of half that change by less than 0.1 %.
 
     Attributes:
         correlation: ρ; negative if 0–0 and 1–1 are more frequent than for independent counts.
@@ -278,26 +313,88 @@ class DixonColes(_AbstractGoals):
         second = jnp.where(moves, 1 - counts[..., 1], counts[..., 1])
         return jnp.stack([counts[..., 0], second], axis=-1)
 
-    def _factor(self, outcome: Values, score: Values) -> Values:
-        f, g = score[..., 0], score[..., 1]
-        low = [
-            jnp.where(count == 0, -_rate(each), jnp.where(count == 1, 1.0, 0.0))
-            for count, each in ((outcome[..., 0], f), (outcome[..., 1], g))
-        ]
-        return 1 - self._correlation(f, g) * low[0] * low[1]
+    def _separate(self, mean: Values, variance: Values, outcome: Values) -> Derivatives:
+        # The factors add or subtract ρ λ exp(−λ) μ exp(−μ), with limited rates.
+        rho, low = self._correlation(mean.dtype), outcome <= 1
+        sign = jnp.where(outcome[..., 0] == outcome[..., 1], -jnp.sign(rho), jnp.sign(rho))
+        fixed = lax.stop_gradient(self)
+        one = jnp.ones_like(mean)
+        moved = tilted_log_partition(
+            _local(lambda score: self._log_limited(score) - bounded_exp(score)),
+            _local(lambda score: fixed._log_limited(score) - bounded_exp(score)),
+            Poisson().anchor(one, 1.0),
+            mean,
+            variance,
+            None,
+        )
+        terms = _Terms.of(Poisson().log_partition(outcome, mean, variance))
+        sign = jnp.where(jnp.all(low, axis=-1), sign, 0.0)
+        return terms.plus(jnp.log(jnp.maximum(jnp.abs(rho), 1e-30)), sign, moved).result()
 
-    def _correlation(self, f: Values, g: Values) -> Values:
-        """Return the correlation for which all factors are positive."""
-        lowest = -_MOST_REMOVED / _rate(jnp.maximum(f, g))
-        highest = _MOST_REMOVED * jnp.minimum(1 / (_rate(f) * _rate(g)), 1.0)
-        return jnp.clip(self.correlation.value.astype(f.dtype), lowest, highest)
+    def _factor(self, outcome: Values, score: Values) -> Values:
+        limited = self._log_limited(score)
+        zero, one = -jnp.exp(limited), jnp.exp(limited - score)
+        low = jnp.where(outcome == 0, zero, jnp.where(outcome == 1, one, 0.0))
+        return 1 - self._correlation(score.dtype) * low[..., 0] * low[..., 1]
+
+    def _log_limited(self, score: Values) -> Values:
+        """Return the logarithm of a rate, or of the largest one with positive factors."""
+        rho = self._correlation(score.dtype)
+        slope = jnp.where(rho < 0, rho**_SHARP, jnp.abs(rho) ** (_SHARP // 2)) / _MOST_REMOVED
+        excess = slope * jnp.exp(_SHARP * jnp.minimum(score, _LARGEST_LOG / 2))
+        return jnp.minimum(score, _LARGEST_LOG / 2) - jnp.log1p(excess) / _SHARP
+
+    def _correlation(self, dtype: jnp.dtype) -> Values:
+        return jnp.minimum(self.correlation.value.astype(dtype), _MOST_REMOVED)
 
     def _moved(self, f: Values, g: Values) -> Values:
-        return self._correlation(f, g) * jnp.exp(f + g - bounded_exp(f) - bounded_exp(g))
+        limited = self._log_limited(f) + self._log_limited(g) - bounded_exp(f) - bounded_exp(g)
+        return self._correlation(f.dtype) * jnp.exp(limited)
 
 
-def _rate(score: Values) -> Values:
-    return jnp.exp(jnp.minimum(score, _LARGEST_LOG))
+class _Terms(NamedTuple):
+    """A sum of products of a function of f and one of g, both integrated.
+
+    Attributes:
+        top: logarithm of the largest term, constant under differentiation.
+        total: the sum of terms, relative to the largest one.
+        first: the same sum of the first derivatives in each mean.
+        second: the same sum of the second derivatives.
+    """
+
+    top: Values
+    total: Values
+    first: Float[Array, "... 2"]
+    second: Float[Array, "... 2"]
+
+    @classmethod
+    def of(cls, parts: Derivatives) -> Self:
+        """Start with one term, given the logarithms of its factors along the last axis."""
+        log_term = jnp.sum(parts.value, axis=-1)
+        top = lax.stop_gradient(log_term)
+        size = jnp.exp(log_term - top)
+        wide = size[..., None]
+        return cls(top, size, wide * parts.first, wide * (parts.second + parts.first**2))
+
+    def plus(self, log_weight: Values, sign: Values, parts: Derivatives) -> "_Terms":
+        """Add sign · exp(log_weight) times a term."""
+        log_term = log_weight + jnp.sum(parts.value, axis=-1)
+        used = sign != 0
+        top = jnp.maximum(self.top, jnp.where(used, lax.stop_gradient(log_term), -jnp.inf))
+        kept = jnp.exp(self.top - top)
+        size = sign * jnp.exp(jnp.where(used, log_term - top, 0.0))
+        wide = size[..., None]
+        return _Terms(
+            top,
+            kept * self.total + size,
+            kept[..., None] * self.first + wide * parts.first,
+            kept[..., None] * self.second + wide * (parts.second + parts.first**2),
+        )
+
+    def result(self) -> Derivatives:
+        total = self.total[..., None]
+        first = self.first / total
+        return Derivatives(jnp.log(self.total) + self.top, first, self.second / total - first**2)
 
 
 def _log_poisson(outcome: Values, score: Values) -> Values:

@@ -20,18 +20,26 @@ RESULTS = np.array([[-1, 0], [0, 0], [1, 0]], float)
 
 
 class OwnDixonColes(AbstractLikelihood):
-    """The formula as a user would write it."""
+    """Dixon and Coles' formula as a user would write it; `power` limits rates as we do."""
 
     num_predictors = 2
 
+    power: int | None = None
+
     def log_prob(self, outcome, score):
         x, y, (rate, other) = outcome[..., 0], outcome[..., 1], jnp.moveaxis(jnp.exp(score), -1, 0)
-        rho = -0.1
-        factor = jnp.select(
+        rho, share, other_share = -0.1, 1.0, 1.0
+        if self.power:
+            share, other_share = (
+                (1 + (abs(rho) * each) ** self.power / 0.99) ** (-1 / self.power)
+                for each in (rate, other)
+            )
+        change = jnp.select(
             [(x == 0) & (y == 0), (x == 0) & (y == 1), (x == 1) & (y == 0), (x == 1) & (y == 1)],
-            [1 - rate * other * rho, 1 + rate * rho, 1 + other * rho, jnp.full_like(rate, 1 - rho)],
-            1.0,
+            [-rate * other, rate, other, -jnp.ones_like(rate)],
+            0.0,
         )
+        factor = 1 + rho * share * other_share * change
         poisson = outcome * score - jnp.exp(score) - jax.lax.lgamma(outcome + 1)
         return jnp.sum(poisson, axis=-1) + jnp.log(jnp.maximum(factor, 1e-12))
 
@@ -40,7 +48,7 @@ CASES = {
     "ties": (VaryingTies(0.5), RESULTS),
     "shared": (BivariatePoisson(0.3), GOALS),
     "low": (DixonColes(-0.1), GOALS),
-    "own": (OwnDixonColes(), GOALS),
+    "own": (OwnDixonColes(8), GOALS),
 }
 
 
@@ -84,6 +92,25 @@ def test_log_partition_against_a_dense_grid(name):
     for i, setting in enumerate(zip(*arguments, strict=True)):
         for ours, right in zip(found, by_grid(likelihood, *setting), strict=True):
             np.testing.assert_allclose(ours[i], right, atol=3e-6, rtol=1e-6)
+
+
+def test_own_class_equals_the_built_in_one():
+    arguments = settings(GOALS)
+    ours = call(OwnDixonColes(8).log_partition, *arguments)
+    right = call(DixonColes(-0.1).log_partition, *arguments)
+    for mine, exact in zip(ours, right, strict=True):
+        np.testing.assert_allclose(mine, exact, atol=1e-6)
+
+
+def test_probability_that_falls_to_zero():
+    """The limits of the product rule: at a zero of p, log p has no derivatives."""
+    outcome, mean, variance = settings(GOALS[1:3])
+    ours = call(OwnDixonColes().log_partition, outcome, mean, variance)
+    for i, setting in enumerate(zip(outcome, mean, variance, strict=True)):
+        value, first, second = by_grid(OwnDixonColes(), *setting)
+        np.testing.assert_allclose(ours.value[i], value, atol=1e-5)
+        np.testing.assert_allclose(ours.first[i], first, atol=1e-3)
+        np.testing.assert_allclose(ours.second[i], second, atol=1e-2)
 
 
 def test_no_variation_of_the_margin_is_an_ordinal_probit():
