@@ -1,7 +1,7 @@
 """Likelihoods: the distribution of outcomes given scores."""
 
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Distribution
-from jaxkick.likelihoods.numeric import Gaussian, Poisson, Skellam
+from jaxkick.likelihoods.numeric import Gaussian, NegativeBinomial, Poisson, Skellam
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.likelihoods.ranking import Ranking
 from jaxkick.likelihoods.two_scores import BivariatePoisson, DixonColes, VaryingTies
@@ -14,6 +14,7 @@ __all__ = [
     "DixonColes",
     "Gaussian",
     "Logit",
+    "NegativeBinomial",
     "OrdinalLogit",
     "OrdinalProbit",
     "Poisson",
