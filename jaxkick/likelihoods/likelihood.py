@@ -8,8 +8,9 @@ To define your own likelihood, subclass `AbstractLikelihood` and implement `log_
 
 Derivatives come from automatic differentiation, and integrals over scores and outcomes from
 quadrature. Override a method if you know a closed form, and `domain`, `check` or `levels` if
-outcomes are not arbitrary real numbers. Methods work elementwise on arrays that broadcast, in
-the floating-point type of the mean.
+outcomes are not arbitrary real numbers. A likelihood of two scores sets `num_predictors = 2`, and
+needs no more than `log_prob` either if p is positive and smooth. Methods work elementwise on
+arrays that broadcast, in the floating-point type of the mean.
 """
 
 import abc
@@ -85,12 +86,8 @@ class AbstractLikelihood(eqx.Module):
         return "a finite number"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
-        """Return a boolean array, on the host, that is True for invalid outcomes.
-
-        If an observation depends on several scores, there is one boolean for each observation.
-        """
-        invalid = ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
-        return invalid if self.num_predictors == 1 else np.any(invalid, axis=-1)
+        """Return a boolean array, on the host, that is True for invalid outcomes."""
+        return ~np.isin(outcome, self.levels) if self.levels else ~np.isfinite(outcome)
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -348,8 +345,7 @@ class AbstractLikelihood(eqx.Module):
         return f"{type(self).__name__}({', '.join(texts)})"
 
     def _refuses(self, outcome: float) -> bool:
-        shape = (1,) if self.num_predictors == 1 else (1, self.num_predictors or 2)
-        return bool(np.any(self.check(np.full(shape, outcome))))
+        return bool(np.any(self.check(np.array([outcome]))))
 
     def _results_at(self, score: float) -> list[float]:
         """Compute the probabilities of loss, tie and win at a known score."""

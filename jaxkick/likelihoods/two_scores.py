@@ -61,8 +61,8 @@ class VaryingTies(AbstractLikelihood):
     def domain(self) -> str:
         return "+1 (first wins), 0 (tie) or -1 (second wins)"
 
-    def check(self, outcome: np.ndarray) -> np.ndarray:
-        return ~np.isin(outcome[..., 0], self.levels)
+    def check_events(self, outcome: np.ndarray) -> np.ndarray:
+        return self.check(outcome[..., 0])
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
         return margin_warnings(float(self.margin.value))
@@ -141,7 +141,7 @@ class _AbstractGoals(AbstractLikelihood):
         return "two whole numbers not below zero"
 
     def check(self, outcome: np.ndarray) -> np.ndarray:
-        return np.any(Poisson().check(outcome), axis=-1)
+        return Poisson().check(outcome)
 
     @property
     def has_results(self) -> bool:
@@ -223,8 +223,8 @@ class BivariatePoisson(_AbstractGoals):
     def domain(self) -> str:
         return f"two whole numbers not below zero, the smaller one not above {_MOST_SHARED}"
 
-    def check(self, outcome: np.ndarray) -> np.ndarray:
-        return super().check(outcome) | (np.min(outcome, axis=-1) > _MOST_SHARED)
+    def check_events(self, outcome: np.ndarray) -> np.ndarray:
+        return super().check_events(outcome) | (np.min(outcome, axis=-1) > _MOST_SHARED)
 
     def describe(self) -> str:
         return (
