@@ -10,6 +10,7 @@ from jaxkick._math.normal import (
     logistic,
     normal_tail,
 )
+from jaxkick._math.product import pair_expectation, pair_log_partition, pair_mean
 from jaxkick._math.quadrature import gaussian_expectation, gaussian_mean, tilted_log_partition
 from jaxkick._math.special import integer_quantile, log_ive, skellam_cdf
 
@@ -28,6 +29,9 @@ __all__ = [
     "log_ive",
     "logistic",
     "normal_tail",
+    "pair_expectation",
+    "pair_log_partition",
+    "pair_mean",
     "skellam_cdf",
     "tilted_log_partition",
 ]

@@ -311,7 +311,7 @@ def find_bend(
     return Anchor(centre, scale)
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """Properties of a tilted density that determine its nodes; constant under differentiation.
 
     Attributes:
@@ -336,7 +336,7 @@ class _Plan(NamedTuple):
     grid: Grid
 
 
-class _Frame(NamedTuple):
+class Frame(NamedTuple):
     """The map from positions x of the plan to scores, as a function of the Gaussian.
 
     The score at x is centre + deviation · x. Its distance from the Gaussian's mean, in standard
@@ -389,8 +389,10 @@ def tilted_log_partition(
         lax.stop_gradient(variance),
         1.0 if weight is None else lax.stop_gradient(weight),
     )
-    plan = lax.stop_gradient(_plan(precision, fixed, lax.stop_gradient(anchor)))
-    frame = _frame(plan, fixed, mean, variance)
+    anchor = lax.stop_gradient(anchor)
+    mode = find_mode(fixed, None if anchor is None else anchor.centre)
+    plan = lax.stop_gradient(plan_at(precision, fixed, anchor, mode))
+    frame = move_nodes(plan, fixed, mean, variance)
     by_nodes = _by_nodes(precision, plan, frame, local, weight)
     by_peak = _by_peak(plan, frame, local, weight)
     value, first, second = (
@@ -402,10 +404,24 @@ def tilted_log_partition(
     return Derivatives(value, first, second)
 
 
-def _plan(precision: Precision, tilted: Tilted, anchor: Anchor | None) -> _Plan:
-    """Find the peak, the extent and the nodes of a tilted density."""
+def plan_at(
+    precision: Precision,
+    tilted: Tilted,
+    anchor: Anchor | None,
+    mode: Float[Array, "..."],
+    grid_between: Callable[[Array, Array, Array], Grid] | None = None,
+) -> Plan:
+    """Find the extent and the nodes of a tilted density with this mode.
+
+    Args:
+        precision: the required accuracy.
+        tilted: the density.
+        anchor: where the likelihood bends; searched for if `None`.
+        mode: the maximiser of the density.
+        grid_between: makes a grid from the lower end, the peak and the upper end; if `None`, the
+            grid is chosen by the bend.
+    """
     deviation = jnp.sqrt(tilted.variance)
-    mode = find_mode(tilted, None if anchor is None else anchor.centre)
     at = tilted.local(mode)
     curvature = jnp.maximum(-tilted.weight * at.second, 0.0)
     follow = 1 / (1 + tilted.variance * curvature)
@@ -413,32 +429,37 @@ def _plan(precision: Precision, tilted: Tilted, anchor: Anchor | None) -> _Plan:
     peak = (mode - tilted.mean) / deviation
     height = tilted.weight * at.log_prob - 0.5 * peak**2
     rough = jnp.abs(height) * jnp.finfo(height.dtype).eps > ROUGH
-    if anchor is None:
+    if grid_between is not None:
+        low, high = bisected_edges(tilted, peak, height, precision.reach)
+        grid = grid_between(low, peak, high)
+    elif anchor is None:
         low, high = bisected_edges(tilted, peak, height, precision.reach)
         to_score = lambda x: tilted.mean + deviation * x  # noqa: E731
         anchor = find_bend(tilted.local, to_score(low), to_score(high))
         units = anchor.in_units(tilted.mean, deviation)
+        grid = choose_grid(precision, low, peak, high, spread, units)
     else:
         units = anchor.in_units(tilted.mean, deviation)
         low, high = tangent_edges(tilted, peak, height, spread, units, precision.reach)
-    grid = choose_grid(precision, low, peak, high, spread, units)
+        grid = choose_grid(precision, low, peak, high, spread, units)
     # A peak with a flat top and steep sides is far narrower than its curvature suggests.
     extent = ((high - low) / precision.reach) ** 2
     narrow = (extent < follow) & ~rough
     resist = jnp.where(narrow, (1 - extent) / tilted.variance, curvature * follow)
     follow = jnp.where(narrow, extent, follow)
     slope = follow * tilted.weight * at.first + resist * (mode - tilted.mean)
-    return _Plan(peak, height, spread, follow, resist, slope, rough, grid)
+    return Plan(peak, height, spread, follow, resist, slope, rough, grid)
 
 
-def _frame(
-    plan: _Plan, fixed: Tilted, mean: Float[Array, "..."], variance: Float[Array, "..."]
-) -> _Frame:
+def move_nodes(
+    plan: Plan, fixed: Tilted, mean: Float[Array, "..."], variance: Float[Array, "..."]
+) -> Frame:
+    """Return the map from positions to scores: nodes move with the Gaussian by `follow`."""
     lag = fixed.variance * plan.resist
     pull = lag * lax.rsqrt(variance)
     growth = log_growth(variance)
     moved = mean - fixed.mean
-    return _Frame(
+    return Frame(
         centre=fixed.mean + plan.follow * moved,
         deviation=jnp.sqrt(fixed.variance) * jnp.exp(0.5 * plan.follow * growth),
         offset=-pull * moved,
@@ -450,8 +471,8 @@ def _frame(
 
 def _by_nodes(
     precision: Precision,
-    plan: _Plan,
-    frame: _Frame,
+    plan: Plan,
+    frame: Frame,
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
 ) -> Derivatives:
@@ -482,8 +503,8 @@ def _by_nodes(
 
 
 def _by_peak(
-    plan: _Plan,
-    frame: _Frame,
+    plan: Plan,
+    frame: Frame,
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
 ) -> Derivatives:

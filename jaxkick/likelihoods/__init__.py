@@ -1,20 +1,25 @@
 """Likelihoods: the distribution of outcomes given scores."""
 
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Distribution
-from jaxkick.likelihoods.numeric import Gaussian, Poisson, Skellam
+from jaxkick.likelihoods.numeric import Gaussian, NegativeBinomial, Poisson, Skellam
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.likelihoods.ranking import Ranking
+from jaxkick.likelihoods.two_scores import BivariatePoisson, DixonColes, VaryingTies
 
 __all__ = [
     "AbstractLikelihood",
+    "BivariatePoisson",
     "Derivatives",
     "Distribution",
+    "DixonColes",
     "Gaussian",
     "Logit",
+    "NegativeBinomial",
     "OrdinalLogit",
     "OrdinalProbit",
     "Poisson",
     "Probit",
     "Ranking",
     "Skellam",
+    "VaryingTies",
 ]

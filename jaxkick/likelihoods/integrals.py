@@ -10,7 +10,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import ArrayLike
 
-from jaxkick._math import Derivatives, gaussian_expectation, tilted_log_partition
+from jaxkick._math import (
+    Derivatives,
+    gaussian_expectation,
+    pair_expectation,
+    pair_log_partition,
+    tilted_log_partition,
+)
 from jaxkick._typing import Array, Bool, Float, Values
 from jaxkick.parameters import resolve
 
@@ -53,6 +59,8 @@ def log_partition_by_quadrature(
     weight: ArrayLike | None = None,
 ) -> Derivatives:
     """Compute `AbstractLikelihood.log_partition` by quadrature."""
+    if likelihood.num_predictors != 1:
+        return _pair_integral(likelihood, outcome, mean, variance, weight, expected=False)
     mean, variance, outcome = align(mean, variance, outcome)
     if weight is not None:
         mean, variance, outcome, weight = align(mean, variance, outcome, weight)
@@ -73,6 +81,8 @@ def expectation_by_quadrature(
     likelihood: "AbstractLikelihood", outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike
 ) -> Derivatives:
     """Compute `AbstractLikelihood.expectation` by quadrature."""
+    if likelihood.num_predictors != 1:
+        return _pair_integral(likelihood, outcome, mean, variance, None, expected=True)
     mean, variance, outcome = align(mean, variance, outcome)
     likelihood, fixed, fixed_outcome = _prepared(likelihood, outcome)
     value, first, second = gaussian_expectation(
@@ -83,6 +93,43 @@ def expectation_by_quadrature(
         variance,
     )
     return Derivatives(value + likelihood.constant(outcome), first, second)
+
+
+def _pair_integral(
+    likelihood: "AbstractLikelihood",
+    outcome: ArrayLike,
+    mean: ArrayLike,
+    variance: ArrayLike,
+    weight: ArrayLike | None,
+    expected: bool,
+) -> Derivatives:
+    """Compute a log-partition function or an expectation over two scores."""
+    if likelihood.num_predictors != 2:
+        name, method = type(likelihood).__name__, "expectation" if expected else "log_partition"
+        raise NotImplementedError(
+            f"{name} depends on more than two scores, for which quadrature would need too many "
+            f"nodes. Implement `{method}`."
+        )
+    mean, variance, outcome = align(mean, variance, outcome)
+    if weight is not None:
+        weight = jnp.asarray(weight)[..., None]
+        mean, variance, outcome, weight = align(mean, variance, outcome, weight)
+        weight = weight[..., 0]
+    likelihood, fixed, fixed_outcome = _prepared(likelihood, outcome)
+
+    def log_prob(f, g):
+        return likelihood.log_prob(outcome, jnp.stack([f, g], axis=-1))
+
+    def constant(f, g):
+        return fixed.log_prob(fixed_outcome, jnp.stack([f, g], axis=-1))
+
+    first, rest = jnp.moveaxis(mean, -1, 0), jnp.moveaxis(variance, -1, 0)
+    if expected:
+        found = pair_expectation(log_prob, first, rest)
+    else:
+        found = pair_log_partition(log_prob, constant, first, rest, weight)
+    slopes = (jnp.moveaxis(each, 0, -1) for each in found[1:])
+    return Derivatives(found.value, *slopes)
 
 
 def is_misjudged(

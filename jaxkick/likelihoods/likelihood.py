@@ -8,8 +8,9 @@ To define your own likelihood, subclass `AbstractLikelihood` and implement `log_
 
 Derivatives come from automatic differentiation, and integrals over scores and outcomes from
 quadrature. Override a method if you know a closed form, and `domain`, `check` or `levels` if
-outcomes are not arbitrary real numbers. Methods work elementwise on arrays that broadcast, in
-the floating-point type of the mean.
+outcomes are not arbitrary real numbers. A likelihood of two scores sets `num_predictors = 2`, and
+needs no more than `log_prob` either if p is positive and smooth. Methods work elementwise on
+arrays that broadcast, in the floating-point type of the mean.
 """
 
 import abc

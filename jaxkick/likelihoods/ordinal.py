@@ -97,7 +97,7 @@ class Logit(_AbstractBinary):
         return _sign(score + jax.random.logistic(key, score.shape, score.dtype))
 
 
-class _Bounds(NamedTuple):
+class Bounds(NamedTuple):
     """The interval of score plus noise for an outcome.
 
     If the interval has no lower or upper end, a number at distance one from the other end takes
@@ -113,6 +113,15 @@ class _Bounds(NamedTuple):
     @property
     def bounded(self) -> Bool[Array, "..."]:
         return self.has_lower & self.has_upper
+
+
+def bounds_by_margin(outcome: Values, margin: Values) -> Bounds:
+    """Return the interval of a loss (−1), a tie (0) or a win (+1)."""
+    has_lower, has_upper = outcome > -0.5, outcome < 0.5
+    tie = has_lower & has_upper
+    lower = jnp.where(tie, -margin, jnp.where(has_lower, margin, -margin - 1))
+    upper = jnp.where(tie, margin, jnp.where(has_upper, -margin, margin + 1))
+    return Bounds(lower, upper, jnp.where(tie, 2 * margin, 1.0), has_lower, has_upper)
 
 
 def _optional(name: str, convert: Converter) -> Callable[[Any], AbstractParameter | None]:
@@ -179,13 +188,7 @@ class _AbstractOrdinal(AbstractLikelihood):
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
         margin = _NO_MARGIN if self.margin is None else float(jnp.ravel(self.margin.value)[0])
-        if margin >= _NO_MARGIN:
-            return ()
-        text = (
-            f"The margin is {margin:.2g}, so ties are practically impossible. "
-            "If the data has no ties, use a likelihood without them."
-        )
-        return (("margin", text),)
+        return margin_warnings(margin)
 
     @classmethod
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
@@ -213,9 +216,9 @@ class _AbstractOrdinal(AbstractLikelihood):
         scale = _bend_scale(bend, lower, weight)
         return Anchor(0.5 * (lower + upper), scale, 0.5 * (upper - lower))
 
-    def _bounds(self, outcome: Values) -> _Bounds:
+    def _bounds(self, outcome: Values) -> Bounds:
         if self.margin is not None and not self._has_differences:
-            return self._bounds_by_margin(outcome)
+            return bounds_by_margin(outcome, self.margin.value.astype(outcome.dtype))
         cuts, level = self._thresholds(outcome.dtype), jnp.round(outcome).astype(jnp.int32)
         if self.margin is not None:
             level = jnp.clip(level, -self._largest, self._largest) + self._largest
@@ -225,15 +228,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         lower = jnp.where(has_lower, lower, upper - 1)
         upper = jnp.where(has_upper, upper, lower + 1)
         width = jnp.where(has_lower & has_upper, upper - lower, 1.0)
-        return _Bounds(lower, upper, width, has_lower, has_upper)
-
-    def _bounds_by_margin(self, outcome: Values) -> _Bounds:
-        margin = self.margin.value.astype(outcome.dtype)
-        has_lower, has_upper = outcome > -0.5, outcome < 0.5
-        tie = has_lower & has_upper
-        lower = jnp.where(tie, -margin, jnp.where(has_lower, margin, -margin - 1))
-        upper = jnp.where(tie, margin, jnp.where(has_upper, -margin, margin + 1))
-        return _Bounds(lower, upper, jnp.where(tie, 2 * margin, 1.0), has_lower, has_upper)
+        return Bounds(lower, upper, width, has_lower, has_upper)
 
     def _thresholds(self, dtype: jnp.dtype) -> Float[Array, " cuts"]:
         """The thresholds between all levels."""
@@ -270,11 +265,11 @@ class OrdinalProbit(_AbstractOrdinal):
         if weight is not None:
             return log_partition_by_quadrature(self, outcome, mean, variance, weight)
         mean, variance, outcome = align(mean, variance, outcome)
-        return _normal_between(self._bounds(outcome), mean, lax.rsqrt(1 + variance))
+        return normal_between(self._bounds(outcome), mean, lax.rsqrt(1 + variance))
 
     def local(self, outcome: Values) -> Callable[[Array], Local]:
         bounds = self._bounds(outcome)
-        return lambda score: Local(*_normal_between(bounds, score, jnp.ones_like(score)))
+        return lambda score: Local(*normal_between(bounds, score, jnp.ones_like(score)))
 
     def anchor(self, outcome: Values, weight: Values | float) -> Anchor:
         return self._anchor(outcome, weight, _NORMAL_BEND)
@@ -327,6 +322,17 @@ class OrdinalLogit(_AbstractOrdinal):
         return self._level_of(score + jax.random.logistic(key, score.shape, score.dtype))
 
 
+def margin_warnings(margin: float) -> tuple[tuple[str, str], ...]:
+    """Warn of a margin that makes ties practically impossible."""
+    if margin >= _NO_MARGIN:
+        return ()
+    text = (
+        f"The margin is {margin:.2g}, so ties are practically impossible. "
+        "If the data has no ties, use a likelihood without them."
+    )
+    return (("margin", text),)
+
+
 def _bend_scale(bend: float, like: Values, weight: Values | float) -> Values:
     return bend * lax.rsqrt(jnp.maximum(jnp.zeros_like(like) + weight, 1.0))
 
@@ -335,7 +341,7 @@ def _sign(latent: Values) -> Values:
     return jnp.where(latent >= 0, jnp.ones_like(latent), -1.0)
 
 
-def _normal_between(bounds: _Bounds, mean: Values, inverse_scale: Values) -> Derivatives:
+def normal_between(bounds: Bounds, mean: Values, inverse_scale: Values) -> Derivatives:
     """Compute log P(lower < f + noise < upper) and its derivatives in the mean of f."""
     # Measure from the threshold for which the interval extends into the lower tail.
     from_lower = bounds.has_lower & (~bounds.has_upper | (mean < bounds.lower + 0.5 * bounds.width))

@@ -34,6 +34,7 @@ CASES = {
     "ordinal_logit-cuts": _case(ref.ordinal_logit(cuts=[-9.0, 0.2, 0.9]), LEVELS),
     "gaussian": _case(ref.gaussian(2.0), [-30.0, 0.5]),
     "poisson": _case(ref.poisson(), [0.0, 1.0, 7.0, 500.0]),
+    "negative_binomial": _case(ref.negative_binomial(0.4), [0.0, 1.0, 7.0, 500.0]),
     "skellam": _case(ref.skellam(0.4), [-30.0, 0.0, 3.0]),
     "student_t": _case(ref.student_t(4.0, 0.7), [-2.0, 1.5]),
 }
@@ -42,5 +43,6 @@ COUNTS = ("poisson", "skellam")
 assert {type(case.likelihood).__name__ for case in CASES.values()} >= {
     name
     for name in likelihoods.__all__
-    if name not in ("AbstractLikelihood", "Derivatives", "Distribution", "Ranking")
+    if name not in ("AbstractLikelihood", "Derivatives", "Distribution")
+    and getattr(likelihoods, name).num_predictors == 1
 }

@@ -55,7 +55,7 @@ MODERATE = [(-0.5, 0.3), (0.9, 0.05), (1.2, 0.1)]
 
 
 @pytest.mark.parametrize(("mean", "variance"), MODERATE)
-@pytest.mark.parametrize("name", ["poisson", "skellam"])
+@pytest.mark.parametrize("name", ["poisson", "negative_binomial", "skellam"])
 def test_moments_and_quantiles_of_counts(name, mean, variance):
     likelihood = CASES[name].likelihood
     outcomes = np.arange(-60.0, 61.0) if name == "skellam" else np.arange(401.0)
@@ -80,7 +80,7 @@ def test_moments_and_quantiles_of_differences():
     np.testing.assert_allclose(likelihood.predictive_variance(1.0, 7.0), 9.0)
 
 
-@pytest.mark.parametrize("name", [*LEVELS, "gaussian", "poisson", "skellam"])
+@pytest.mark.parametrize("name", [*LEVELS, "gaussian", "poisson", "negative_binomial", "skellam"])
 def test_draws_have_the_distribution(name):
     """Frequencies of draws within four standard errors of the probabilities at the score."""
     likelihood, truth, _ = CASES[name]
@@ -108,6 +108,7 @@ def test_draws_have_the_distribution(name):
         ("ordinal_logit-cuts", [0, 1, 2, 3], [-1, 4, 1.5]),
         ("gaussian", [-3.7, 0, 1e6], [np.nan, np.inf]),
         ("poisson", [0, 1, 500], [-1, 0.5, np.nan, np.inf]),
+        ("negative_binomial", [0, 1, 500], [-1, 0.5, np.nan, np.inf]),
         ("skellam", [-30, 0, 7], [0.5, np.nan, -np.inf]),
     ],
 )
@@ -116,6 +117,17 @@ def test_domains(name, good, bad):
     assert not np.any(likelihood.check(np.array(good, float)))
     assert np.all(likelihood.check(np.array(bad, float)))
     assert isinstance(likelihood.domain, str)
+
+
+def test_negative_binomial_against_scipy_and_poisson():
+    counts, score = jnp.arange(30.0), jnp.linspace(-3.0, 4.0, 30)
+    for dispersion in (5.0, 0.4, 0.011, 0.009, 1e-4):
+        size, mean = 1 / dispersion, np.exp(score)
+        found = likelihoods.NegativeBinomial(dispersion).log_prob(counts, score)
+        right = scipy.stats.nbinom.logpmf(counts, size, size / (size + mean))
+        np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-10)
+    found = likelihoods.NegativeBinomial(1e-11).log_prob(counts, score)
+    np.testing.assert_allclose(found, likelihoods.Poisson().log_prob(counts, score), atol=1e-7)
 
 
 def test_levels_of_differences():

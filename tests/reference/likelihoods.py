@@ -15,6 +15,7 @@ __all__ = [
     "Likelihood",
     "gaussian",
     "logit",
+    "negative_binomial",
     "ordinal_logit",
     "ordinal_probit",
     "poisson",
@@ -167,6 +168,28 @@ def poisson() -> Likelihood:
         lambda y, f: y - np.exp(f),
         lambda y, f: np.broadcast_to(-np.exp(f), np.broadcast(y, f).shape),
         lambda rng, f: float(rng.poisson(np.exp(f))),
+    )
+
+
+def negative_binomial(dispersion: float) -> Likelihood:
+    """Counts with mean μ = exp f and variance μ + dispersion μ²."""
+    size = 1.0 / dispersion
+
+    def log_prob(y, f):
+        constant = gammaln(y + size) - gammaln(size) - gammaln(y + 1.0)
+        s = f - np.log(size)
+        return constant - size * np.logaddexp(0.0, s) - y * np.logaddexp(0.0, -s)
+
+    def share(f):
+        return expit(f - np.log(size))
+
+    return Likelihood(
+        "negative_binomial",
+        log_prob,
+        lambda y, f: y - (y + size) * share(f),
+        lambda y, f: -(y + size) * share(f) * (1.0 - share(f)),
+        lambda rng, f: float(rng.poisson(np.exp(f) * rng.gamma(size) / size)),
+        {"dispersion": dispersion},
     )
 
 
