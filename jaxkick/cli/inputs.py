@@ -74,13 +74,13 @@ def _roles(
     number = "a number", cells.read_numbers
     read_times = partial(cells.read_times, date_format=reading.date_format)
     yield schema.time, "--time", "a time", read_times
+    if schema.event != schema.time:
+        yield schema.event, "--event", "an event", cells.read_names
     sides = _sides(schema)
     for option, side in sides.items():
         for name, coefficient in side:
             yield name, option, "a name", cells.read_names
             yield coefficient, option, *number
-    if schema.event != schema.time:
-        yield schema.event, "--event", "an event", cells.read_names
     yield schema.team, "--team", "a team", cells.read_names
     if schema.home not in [name for side in sides.values() for name, _ in side]:
         yield schema.home, "--home-column", "the side at home", cells.read_sides
