@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -101,7 +101,7 @@ def _roles(
     yield schema.points, "--points", "points", partial(cells.read_outcomes, coded=False)
 
 
-def _sides(schema: Schema) -> dict[str, Sequence[tuple[str, Any]]]:
+def _sides(schema: Schema) -> dict[str, Any]:
     """Columns of names with their coefficients, which are columns or numbers, by option."""
     if schema.is_ranking:
         return {"--competitor": [(name, 1.0) for name in schema.places or (schema.first,)]}

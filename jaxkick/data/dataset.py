@@ -605,7 +605,7 @@ class Dataset(eqx.Module):
             return f"Dataset of {self.outcome.shape} observations without index"
         sizes = _plural(len(self), "observation")
         if index.schema is not None and index.schema.is_ranking:
-            sizes += f" in {_plural(len(np.unique(index.events)), 'event')}"
+            sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
         sizes += f" and {_plural(len(index.names), 'feature')}"
         lines = [
             f"Dataset of {sizes}",

@@ -174,7 +174,8 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
     if rank is None and points is None:
         return ranked
     argument, column = ("points", points) if rank is None else ("rank", rank)
-    numbers = ranked.pick(_read_numbers(column, argument, len(sides)), argument)
+    numbers = _read_numbers(column, argument, len(sides))
+    numbers = np.asarray(ranked.pick(numbers, argument))
     return ranked._replace(numbers=-numbers if rank is None else numbers)
 
 

@@ -129,7 +129,7 @@ def _write_matches(observations: Observations, schema: Schema) -> dict[str, Any]
 def _write_rankings(observations: Observations, schema: Schema) -> dict[str, Any]:
     """One row for each side of an event, or for each member; or one row for each event."""
     writer = _Writer(observations, np.zeros(len(observations.times), bool))
-    _, events = np.unique(observations.events, return_inverse=True)
+    _, events = np.unique(np.asarray(observations.events), return_inverse=True)
     unplaced = observations.outcome <= 0
     places = dense_places(events, np.where(unplaced, np.nan, observations.outcome))
     places = np.where(unplaced, np.nan, places)
@@ -145,18 +145,19 @@ def _write_rankings(observations: Observations, schema: Schema) -> dict[str, Any
             columns[name] = np.full(len(first), None, object)
             columns[name][events[chosen]] = cells[chosen]
         return columns
-    columns.setdefault(schema.event, events)
+    columns.setdefault(str(schema.event), events)
     if schema.rank is not None:
         columns.setdefault(schema.rank, places)
     elif schema.points is not None:
         columns.setdefault(schema.points, -places)
     writer.write_covariates(schema, columns)
+    competitor = str(schema.first)
     if schema.team is None:
-        return {**columns, schema.first: _cells(sides)}
+        return {**columns, competitor: _cells(sides)}
     numbers = np.repeat(np.arange(len(sides)), list(map(len, sides)))
     columns = {name: column[numbers] for name, column in columns.items()}
     names = name_column(name for side in sides for name in side)
-    return {**columns, schema.first: names, schema.team: numbers}
+    return {**columns, competitor: names, schema.team: numbers}
 
 
 class _Writer:
