@@ -150,6 +150,8 @@ class Checks:
         copies: number of consecutive observations per row.
         columns: the column of the user's table for each argument, if there is one.
         rows: the row of the user's table for each row here, if it is not the same.
+        events: the event of each row, if rows are sides of events; an event with an invalid row
+            is dropped as a whole.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Checks:
         copies: int = 1,
         columns: Mapping[str, object] | None = None,
         rows: np.ndarray | None = None,
+        events: np.ndarray | None = None,
     ):
         if on_invalid not in ("raise", "drop"):
             raise DataError(
@@ -172,6 +175,7 @@ class Checks:
         self._copies = copies
         self._columns = columns or {}
         self._rows = np.arange(num_rows) if rows is None else rows
+        self._events = events
         self._bad = np.zeros(num_rows * copies, bool)
         self._unwanted = np.zeros(num_rows * copies, bool)
         self._reasons: list[tuple[int, DataError, np.ndarray]] = []
@@ -194,7 +198,7 @@ class Checks:
         if not bad.any():
             return
         fresh = np.repeat(bad, self._bad.size // bad.size) & ~self._bad
-        rows = self._rows[fresh.reshape(-1, self._copies).any(axis=1)]
+        rows = np.unique(self._rows[fresh.reshape(-1, self._copies).any(axis=1)])
         if not rows.size:
             return
         error = DataError(
@@ -218,14 +222,27 @@ class Checks:
 
     def kept(self) -> np.ndarray | None:
         """Return the indices of valid observations, `None` for all, and warn about dropped ones."""
-        if not self._reasons:
-            return np.flatnonzero(~self._unwanted) if self._unwanted.any() else None
-        unit = "rows" if self._copies == 1 else "observations"
-        warning = DroppedWarning(f"{self._bad.sum():,} of {self._bad.size:,} {unit}", self._reasons)
-        if self._bad.all():
-            raise DataError(f"No observation is left after dropping {warning.described()}")
-        warn_caller(warning)
-        return np.flatnonzero(~(self._bad | self._unwanted))
+        if self._reasons:
+            self._drop_events()
+            unit = "rows" if self._copies == 1 else "observations"
+            unit = unit if self._events is None else "sides"
+            dropped = f"{self._bad.sum():,} of {self._bad.size:,} {unit}"
+            warning = DroppedWarning(dropped, self._reasons)
+            if (self._bad | self._unwanted).all():
+                raise DataError(f"No observation is left after dropping {warning.described()}")
+            warn_caller(warning)
+        out = self._bad | self._unwanted
+        return np.flatnonzero(~out) if out.any() else None
+
+    def _drop_events(self) -> None:
+        """Drop all rows of an event that has an invalid row."""
+        if self._events is None:
+            return
+        others = np.isin(self._events, self._events[self._bad]) & ~self._bad
+        if others.any():
+            error = DataError("another side of the event is invalid")
+            self._reasons.append((int(others.sum()), error, np.unique(self._rows[others])))
+            self._bad |= others
 
 
 def _list_rows(rows: np.ndarray) -> str:

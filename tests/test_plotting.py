@@ -176,6 +176,24 @@ def test_goals(ax):
     np.testing.assert_allclose(ax.images[0].get_array(), match.grid(3))
 
 
+@pytest.mark.quick
+def test_rank_probabilities(ax):
+    mean, variance = jnp.array([-1.0, 2.0, 0.5]), jnp.array([0.1, 0.4, 0.2])
+    names = ("low", "$high", "mid")
+    event = jk.RankPrediction(mean, variance, jk.likelihoods.Ranking(), names)
+    assert plotting.rank_probabilities(event, ax=ax) is ax
+    assert [label.get_text() for label in ax.get_yticklabels()] == [r"\$high", "mid", "low"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2", "3"]
+    order, chances = [1, 2, 0], np.asarray(event.probabilities)
+    shown = np.ma.filled(ax.images[0].get_array(), 0.0)
+    np.testing.assert_allclose(shown, np.where(chances < 0.005, 0.0, chances)[order])
+    expected = [f"{place:.1f}" for place in np.asarray(event.expected_rank)[order]]
+    assert texts(ax)[-4:] == [*expected, "expected"]
+    ax.clear()
+    plotting.rank_probabilities(event, top=1, ax=ax)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [r"\$high"]
+
+
 def test_labels_keep_their_distance():
     wanted = np.array([0.0, 0.1, 5.0, 0.05])
     places = plotting.style.spread(wanted, 1.0)

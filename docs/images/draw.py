@@ -73,6 +73,23 @@ def draw_goals() -> Figure:
     return figure
 
 
+def draw_places() -> Figure:
+    """Draw the probabilities of all places of one race, as on the page of rankings."""
+    orders = ["Ada Ben Cleo Dan", "Ben Ada Dan Cleo", "Ada Cleo Ben Dan"]
+    orders += ["Cleo Ada Ben Dan", "Cleo Ada Dan Ben", "Cleo Ben Ada Dan"]
+    places = ["first", "second", "third", "fourth"]
+    races = pd.DataFrame([order.split() for order in orders], columns=places)
+    days = ["03-02", "04-07", "05-19", "06-23", "07-28", "09-01"]
+    races["date"] = [f"2024-{day}" for day in days]
+    data = jk.Dataset.from_rankings(races, time="date", competitor=places)
+    model = jk.Model(kernels.Matern32(1.0, 1.0), jk.likelihoods.Ranking())
+    names = ["Ada", "Ben", "Cleo", "Dan"]
+    event = jk.infer(model, data).predict_ranking(names, "2024-09-15")
+    figure = Figure(figsize=(4.4, 2.8), dpi=100, layout="constrained")
+    plotting.rank_probabilities(event, ax=figure.subplots())
+    return figure
+
+
 def draw_scores() -> Figure:
     """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
@@ -111,5 +128,6 @@ if __name__ == "__main__":
     draw_kernels().savefig(FOLDER / "kernels.png")
     draw_walk().savefig(FOLDER / "walk.png")
     draw_goals().savefig(FOLDER / "goals.png")
+    draw_places().savefig(FOLDER / "places.png")
     draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")

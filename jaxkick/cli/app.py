@@ -92,7 +92,7 @@ def fit(
     form: options.Shape = Format.table,
     float64: options.Float64 = True,
 ) -> None:
-    """Fit a model to results; write it with a leaderboard, forecasts, a plot and a report.
+    """Fit a model to matches or rankings; write it with a leaderboard, forecasts and a report.
 
     The leaderboard is also printed. Without --fixtures the forecasts are of all pairs of the
     best four.
@@ -104,6 +104,7 @@ def fit(
       jaxkick fit tennis.parquet --time date --first winner --second loser --first-won -o tennis
       jaxkick fit chess.csv --time played --first white --second black --outcome result \\
           --home --format json -o chess | jq '.[0]'
+      jaxkick fit races.csv --time date --event race --competitor driver --rank position -o races
     """
     import jax
 
@@ -140,12 +141,16 @@ def predict(
     allow_unknown: options.Newcomers = False,
     form: options.Shape = Format.table,
 ) -> None:
-    """Forecast one match, or all matches of a file, with a saved model.
+    """Forecast one match, or all matches or events of a file, with a saved model.
+
+    Forecasts of rankings, such as races, are the probabilities of each side to win and to be among
+    the first three, and its expected rank.
 
     \b
     Examples:
       jaxkick predict league --first Bremen --second Hamburg --time 2009-08-08 --home
       jaxkick predict league --fixtures next_round.csv --format csv > forecasts.csv
+      jaxkick predict races --fixtures entries.csv
     """
     if (first is None) != (second is None) or (first is None) == (fixtures is None):
         raise UsageError("give --first and --second for one match, or --fixtures for many.")
@@ -245,13 +250,18 @@ def evaluate(
     """
     if columns.read_as is ReadAs.counts:
         raise UsageError("Elo predicts results, not counts. Use --as result or --as difference.")
+    schema = columns.schema()
+    if schema.is_ranking:
+        raise UsageError(
+            "Elo rates matches of two sides, not rankings. Use `evaluation.walk_forward` in Python "
+            "to backtest a model of rankings."
+        )
 
     import jax
 
     from jaxkick.cli import inputs
     from jaxkick.cli.comparison import compare_with_elo
 
-    schema = columns.schema()
     with jax.enable_x64(float64):
         data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
         compared, converged = compare_with_elo(data, start, every.value, max_steps)

@@ -29,10 +29,13 @@ _OPTIONS = {
     "on_invalid='drop'": "`--on-invalid drop`",
     "allow_repeats=True": "`--allow-repeats`",
     "outcomes={1: 1, 0.5: 0, 0: -1}": "`--win 1 --tie 0.5 --loss 0`",
+    "points=...": "`--points`",
+    "features": "`--feature`",
 }
 _SAME_NAME = frozenset({
-    "active_within", "first", "interval", "max_steps", "min_matches", "neutral", "on_invalid",
-    "outcome", "scale", "second", "start", "time", "unit", "weight",
+    "active_within", "competitor", "dnf", "event", "first", "interval", "max_steps",
+    "min_matches", "neutral", "on_invalid", "outcome", "points", "rank", "scale", "second",
+    "start", "team", "time", "unit", "weight",
 })  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -54,7 +57,9 @@ def option_of(argument: str) -> str:
     """The option that sets an argument of the Python interface, for error messages."""
     if argument in _SAME_NAME:
         return f"`--{argument.replace('_', '-')}`"
-    return _OPTIONS.get(argument, f"`{argument}`")
+    # The feature of an argument such as `features['car']` is clear from its column.
+    known = "features" if argument.startswith("features[") else argument
+    return _OPTIONS.get(known, f"`{argument}`")
 
 
 def guarded(command: Command) -> Command:

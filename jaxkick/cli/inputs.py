@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,16 +74,19 @@ def _roles(
     number = "a number", cells.read_numbers
     read_times = partial(cells.read_times, date_format=reading.date_format)
     yield schema.time, "--time", "a time", read_times
-    sides = {each: _side_columns(getattr(schema, each)) for each in ("first", "second")}
-    for argument, side in sides.items():
+    if schema.event != schema.time:
+        yield schema.event, "--event", "an event", cells.read_names
+    sides = _sides(schema)
+    for option, side in sides.items():
         for name, coefficient in side:
-            yield name, f"--{argument}", "a name", cells.read_names
-            yield coefficient, f"--{argument}", *number
+            yield name, option, "a name", cells.read_names
+            yield coefficient, option, *number
+    yield schema.team, "--team", "a team", cells.read_names
     if schema.home not in [name for side in sides.values() for name, _ in side]:
         yield schema.home, "--home-column", "the side at home", cells.read_sides
     yield schema.neutral, "--neutral", "a flag", cells.read_flags
     for name, column in schema.covariates:
-        yield column, f"covariate {name!r}", "a covariate", cells.read_sides
+        yield column, schema.covariate_argument(name), "a covariate", cells.read_sides
     for name in schema.interactions:
         yield name, f"interaction {name!r}", "a label", cells.read_names
     if not with_outcome:
@@ -94,11 +97,18 @@ def _roles(
     yield second, "--score-second", *number
     read_outcomes = partial(cells.read_outcomes, coded=isinstance(schema.outcomes, tuple))
     yield schema.outcome, "--outcome", "an outcome", read_outcomes
+    yield schema.rank, "--rank", "a rank", partial(cells.read_outcomes, coded=False)
+    yield schema.points, "--points", "points", partial(cells.read_outcomes, coded=False)
 
 
-def _side_columns(side: Any) -> Sequence[tuple[str, Any]]:
-    """Columns of names with their coefficients, which are columns or numbers."""
-    return [(side, 1.0)] if isinstance(side, str) else side
+def _sides(schema: Schema) -> dict[str, Any]:
+    """Columns of names with their coefficients, which are columns or numbers, by option."""
+    if schema.is_ranking:
+        return {"--competitor": [(name, 1.0) for name in schema.places or (schema.first,)]}
+    sides = {"--first": schema.first, "--second": schema.second}
+    return {
+        option: [(side, 1.0)] if isinstance(side, str) else side for option, side in sides.items()
+    }
 
 
 def read_dataset(
@@ -211,8 +221,8 @@ def read_fixtures(
                     count=int(missing.sum()),
                 )
     known = competitors(data)
-    for option, side in {"--first": schema.first, "--second": schema.second}.items():
-        for column, _ in _side_columns(side):
+    for option, side in _sides(schema).items():
+        for column, _ in side:
             names = matches.columns[column]
             for row, name in enumerate(names):
                 where = f"{matches.table.place(row)}: `{option}` (column {column!r})"

@@ -10,13 +10,14 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from jaxkick.cli.console import UsageError
+from jaxkick.cli.console import UsageError, option_of
 from jaxkick.cli.output import Format
 
 ReadAs = StrEnum("ReadAs", ["result", "difference", "counts"])
 TimeUnit = StrEnum("TimeUnit", ["year", "month", "week", "day", "hour", "minute", "second"])
 Every = StrEnum("Every", ["day", "week", "month", "year"])
 Invalid = StrEnum("Invalid", {"stop": "raise", "drop": "drop"})
+Unplaced = StrEnum("Unplaced", ["last", "drop"])
 
 Results = Annotated[Path, typer.Argument(help="Results as CSV (may be gzipped) or Parquet.")]
 ModelFile = Annotated[
@@ -43,8 +44,8 @@ NewOutput = Annotated[
 Fixtures = Annotated[
     Path | None,
     typer.Option(
-        help="Matches to forecast, as CSV or Parquet with the columns of the fitted file except "
-        "for outcomes.",
+        help="Matches, or entries of events, to forecast, as CSV or Parquet with the columns of "
+        "the fitted file except for outcomes.",
     ),
 ]
 Shape = Annotated[Format, typer.Option("--format", help="Format of the standard output.")]
@@ -108,11 +109,13 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of a file of results."""
+    """The columns of a file of results: matches of two sides, or rankings of any number."""
 
-    time: Annotated[str, typer.Option(help="Column of dates or numbers: the time of each match.")]
-    first: Annotated[str, typer.Option(help="Column of the first side, such as the home team.")]
-    second: Annotated[str, typer.Option(help="Column of the second side.")]
+    time: Annotated[str, typer.Option(help="Column of dates or numbers: the time of each row.")]
+    first: Annotated[
+        str | None, typer.Option(help="Column of the first side, such as the home team.")
+    ] = None
+    second: Annotated[str | None, typer.Option(help="Column of the second side.")] = None
     outcome: Annotated[
         str | None,
         typer.Option(
@@ -159,6 +162,48 @@ class Columns:
         typer.Option(help="Column that is true on neutral ground; elsewhere the first is at home."),
     ] = None
     weight: Annotated[str | None, typer.Option(help="Column of weights, zero or more.")] = None
+    event: Annotated[
+        str | None,
+        typer.Option(help="Rankings: column that tells events apart, such as the race."),
+    ] = None
+    competitor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rankings: column of competitors, in a file with one row for each side of an "
+            "event. Or repeat the option for the columns of first place, second place, and so on, "
+            "in a file with one row for each event.",
+        ),
+    ] = None
+    rank: Annotated[
+        str | None,
+        typer.Option(
+            help="Rankings: column of ranks, of which 1 is the best. Equal ranks are ties. An "
+            "empty cell, or a word such as DNF, means that the side has no place.",
+        ),
+    ] = None
+    points: Annotated[
+        str | None,
+        typer.Option(help="Rankings: column of points, of which more are better; for --rank."),
+    ] = None
+    team: Annotated[
+        str | None,
+        typer.Option(help="Rankings: column of teams; the rows of a team are one side."),
+    ] = None
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMN",
+            help="Rankings: further feature of a side, such as car=constructor. Each label of a "
+            "column of texts has a skill of its own. May be repeated.",
+        ),
+    ] = None
+    dnf: Annotated[
+        Unplaced | None,
+        typer.Option(
+            help="Rankings: sides without a place finished last, in unknown order (the default), "
+            "or are left out.",
+        ),
+    ] = None
 
     def schema(self) -> Any:
         """The `Schema` of the data.
@@ -166,8 +211,53 @@ class Columns:
         Raises:
             UsageError: if options contradict each other.
         """
+        given = [each.name for each in dataclasses.fields(self) if self._is_given(each)]
+        rankings = [name for name in given if name in _RANKINGS]
+        others = [name for name in given if name not in (*_RANKINGS, "time")]
+        if rankings and others:
+            raise UsageError(
+                f"{_flag(others[0])} is for matches of two sides, but {_flag(rankings[0])} is for "
+                "rankings. Leave out one of them."
+            )
+        return self._schema_of_rankings() if rankings else self._schema_of_matches()
+
+    def _is_given(self, field: dataclasses.Field) -> bool:
+        # Typer passes an empty list for an option of many values that is absent.
+        return getattr(self, field.name) not in (field.default, [])
+
+    def _schema_of_rankings(self) -> Any:
+        from jaxkick.data.schema import Schema
+        from jaxkick.errors import DataError
+
+        if not self.competitor:
+            raise UsageError("rankings need --competitor, the column of the competitors.")
+        features = [text.partition("=") for text in self.feature or ()]
+        for name, _, column in features:
+            if not (name and column):
+                raise UsageError(f"--feature is {name!r}. Write NAME=COLUMN: car=constructor.")
+        single = len(self.competitor) == 1
+        try:
+            return Schema.of_rankings(
+                time=self.time,
+                competitor=self.competitor[0] if single else self.competitor,
+                event=self.event,
+                rank=self.rank,
+                points=self.points,
+                team=self.team,
+                features={name: column for name, _, column in features} or None,
+                dnf=str(self.dnf or Unplaced.last),
+            )
+        except DataError as error:
+            raise UsageError(error.message(name=option_of)) from error
+
+    def _schema_of_matches(self) -> Any:
         from jaxkick.data.schema import Schema
 
+        if self.first is None or self.second is None:
+            raise UsageError(
+                "give --first and --second for matches, or --event, --competitor and --rank (or "
+                "--points) for rankings."
+            )
         if (self.score_first is None) != (self.score_second is None):
             raise UsageError("--score-first and --score-second go together. Give both or neither.")
         points = self.score_first is not None
@@ -195,6 +285,13 @@ class Columns:
             columns[str(self.read_as)] = (self.score_first, self.score_second)
         home = self.home_column or self.home or None
         return Schema.of(home=home, outcomes=coded or None, **columns)
+
+
+_RANKINGS = ("event", "competitor", "rank", "points", "team", "feature", "dnf")
+
+
+def _flag(field: str) -> str:
+    return "--as" if field == "read_as" else f"--{field.replace('_', '-')}"
 
 
 def expand(command: Callable) -> Callable:

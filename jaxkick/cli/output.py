@@ -14,8 +14,8 @@ __all__ = ["Format", "emit", "show_time", "write_csv"]
 
 Format = StrEnum("Format", ["table", "csv", "json"])
 
-_SHORT_NAMES = {"p_win": "win", "p_tie": "tie", "p_loss": "loss"}
-_PROBABILITIES = frozenset({"best", "win", "tie", "loss"})
+_SHORT_NAMES = {"p_win": "win", "p_tie": "tie", "p_loss": "loss", "p_podium": "podium"}
+_PROBABILITIES = frozenset({"best", "win", "tie", "loss", "podium"})
 _PAIRS = {"interval": ("lower", "upper"), "ranks": ("rank_lower", "rank_upper")}
 _HIDDEN = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -25,6 +25,7 @@ __all__ = [
     "look_like_dates",
     "plain_value",
     "read_times",
+    "take_rows",
     "to_floats",
     "to_list",
 ]
@@ -94,6 +95,13 @@ def chunks(column: Column) -> Iterator[tuple[slice, list]]:
     for begin in range(0, len(column), _CHUNK):
         part = slice(begin, min(begin + _CHUNK, len(column)))
         yield part, to_list(column[part])
+
+
+def take_rows(column: Column, rows: np.ndarray) -> Column:
+    """Take rows of a column of any library."""
+    if isinstance(column, list):
+        return [column[row] for row in rows]
+    return column[rows.tolist()] if isinstance(column, nw.Series) else column[rows]
 
 
 def to_list(column: Column) -> list:

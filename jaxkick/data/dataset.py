@@ -501,10 +501,10 @@ class Dataset(eqx.Module):
     def to_frame(self, library: str | None = None) -> Any:
         """Write the observations as a table.
 
-        Data from `from_frame` has the columns of its table again, so that `from_frame` with the
-        same arguments reads the same data: goals become points with the same result or
-        difference, and line-ups with fractions mappings. Other data has one row for each
-        observation and feature.
+        Data from `from_frame` and `from_rankings` has the columns of its table again, so that
+        the same arguments read the same data: goals become points with the same result or
+        difference, and line-ups with fractions mappings; events and teams become numbers, and
+        points those of the same order. Other data has one row for each observation and feature.
 
         Args:
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data's table if `None`,
@@ -603,7 +603,10 @@ class Dataset(eqx.Module):
         index = self.index
         if index is None:
             return f"Dataset of {self.outcome.shape} observations without index"
-        sizes = f"{_plural(len(self), 'observation')} and {_plural(len(index.names), 'feature')}"
+        sizes = _plural(len(self), "observation")
+        if index.schema is not None and index.schema.is_ranking:
+            sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
+        sizes += f" and {_plural(len(index.names), 'feature')}"
         lines = [
             f"Dataset of {sizes}",
             *([] if index.schema is None else [f"  read     {index.schema.describe()}"]),
@@ -627,8 +630,9 @@ class Dataset(eqx.Module):
 def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
     """Join data sets, one after the other.
 
-    The type, the schema and the rule for the groups are those of the first. Its shapes are kept
-    where all observations fit into them, so that compiled programs still apply.
+    The type and the schema are those of the first, and so is the rule for the groups, except that
+    mappings are joined. Its shapes are kept where all observations fit into them, so that
+    compiled programs still apply.
 
     Args:
         parts: the data sets, whose times have the same kind and unit. A mapping gives their
@@ -636,8 +640,8 @@ def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
             likelihood for each kind.
 
     Raises:
-        DataError: if there is none, their times differ in kind or unit, or their points were
-            read in different ways.
+        DataError: if there is none, their times differ in kind or unit, their points were read
+            in different ways, or only some of them have a kind.
     """
     kinds = list(parts) if isinstance(parts, Mapping) else []
     parts = list(parts.values()) if isinstance(parts, Mapping) else parts

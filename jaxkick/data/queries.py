@@ -292,19 +292,20 @@ def read_ranking(directory: Directory, frame: Any) -> Fields:
     with naming_columns(schema):
         columns = read_frame(frame, schema, with_outcome=False)
         ranked, num_sides = columns.ranked, len(columns.ranked.names)
-        ranked.check(Checks(num_sides, rows=ranked.rows))
+        times = np.asarray(directory.to_time(columns.times, "time"))
+        ranked.check(Checks(num_sides, rows=ranked.rows), times)
         covariates = {
             name: values
             if holds_texts(values)
             else to_floats(values, f"features[{name!r}]", num_sides)
             for name, values in columns.covariates.items()
         }
-        covariates = read_covariates(directory, covariates)
+        covariates = read_covariates(directory, covariates, "features")
     return Fields(ranked.names, columns.times, covariates, ranked.events, ranked.sides)
 
 
 def read_covariates(
-    directory: Directory, covariates: Mapping[Hashable, Any]
+    directory: Directory, covariates: Mapping[Hashable, Any], argument: str = "covariates"
 ) -> dict[Hashable, Any]:
     """Check the names of covariates, and replace columns of texts by a feature for each label."""
     schema = directory.schema
@@ -316,13 +317,13 @@ def read_covariates(
             raise DataError(
                 "{argument} has the name {value}, which the data does not have",
                 suggest_names(name, [*known, *directory.names]),
-                argument="covariates",
+                argument=argument,
                 value=name,
             )
 
     numeric: dict[Hashable, Any] = {}
     for name, values in covariates.items():
-        labels = to_list(as_column(values, "covariates")) if _is_many(values) else [values]
+        labels = to_list(as_column(values, argument)) if _is_many(values) else [values]
         if name not in roles and holds_texts(labels):
             for label in dict.fromkeys(labels):
                 feature = Feature(label, str(name))
@@ -330,7 +331,7 @@ def read_covariates(
                     check_name(name)
                     raise DataError(
                         "{argument} is {value}, but must be a number",
-                        argument=f"covariates[{name!r}]",
+                        argument=f"{argument}[{name!r}]",
                         value=label,
                     )
                 there = [float(each == label) for each in labels]

@@ -5,12 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxkick.data.columns import NUMBER, as_column, is_missing, to_floats, to_list
+from jaxkick.data.columns import (
+    NUMBER,
+    Column,
+    as_column,
+    check_length,
+    is_missing,
+    take_rows,
+    to_floats,
+    to_list,
+)
 from jaxkick.data.schema import POINTS
-from jaxkick.data.sides import Vocabulary
+from jaxkick.data.sides import Vocabulary, cell_kind
 from jaxkick.errors import Checks, DataError, plain
 
-__all__ = ["RankedSides", "read_sides", "read_wide"]
+__all__ = ["RankedSides", "dense_places", "read_sides", "read_wide"]
 
 _UNPLACED = {
     "", "-", "\\n", "dnf", "dns", "dnq", "dsq", "dq", "nc", "ret", "r", "d", "w", "wd", "e", "f",
@@ -25,65 +34,88 @@ class RankedSides(NamedTuple):
         names: a name, or a list of names, for each side.
         events: the number of each side's event.
         rows: the row of the table that each side starts at.
-        sides: the side of each row of the table.
+        sides: the side of each row of the table; `None` if a row has several sides.
         labels: the name of each event.
         numbers: the rank of each side, or minus its points; NaN where there is none, and `None`
             for events of the future.
         by_points: whether numbers are points, of which any are possible.
+        uneven: by argument, the sides whose members differ in it.
     """
 
     names: list
     events: np.ndarray
     rows: np.ndarray
-    sides: np.ndarray
+    sides: np.ndarray | None
     labels: Sequence[Hashable]
     numbers: np.ndarray | None
     by_points: bool
+    uneven: dict[str, np.ndarray]
+
+    def pick(self, column: Column, argument: str) -> Column:
+        """Take the value of each side out of a column; all members of a team have the same."""
+        num_rows = len(self.labels if self.sides is None else self.sides)
+        check_length(column, argument, num_rows)
+        if self.sides is not None and len(self.sides) > len(self.rows):
+            first = to_list(take_rows(column, self.rows[self.sides]))
+            pairs = zip(to_list(column), first, strict=True)
+            differs = [a != b and not (is_missing(a) and is_missing(b)) for a, b in pairs]
+            self.uneven[argument] = np.bincount(self.sides, differs, len(self.rows)) > 0
+        return take_rows(column, self.rows)
 
     def places(self) -> np.ndarray:
         """The place of each side: 1 for the best, equal for ties, 0 where it has none."""
-        order = np.lexsort((self.numbers, self.events))
-        numbers, event = self.numbers[order], self.events[order]
-        opens = np.append(True, event[1:] != event[:-1])
-        level = np.cumsum(opens | np.append(True, numbers[1:] != numbers[:-1]))
-        places = np.empty(len(order))
-        places[order] = level - np.maximum.accumulate(np.where(opens, level, 0)) + 1.0
-        return np.where(np.isnan(self.numbers), 0.0, places)
+        return dense_places(self.events, self.numbers)
 
-    def check(self, checks: Checks) -> None:
-        """Refuse sides that stand in an event twice or alone, and impossible ranks."""
+    def check(self, checks: Checks, times: np.ndarray) -> None:
+        """Refuse sides that stand in an event twice or alone, and impossible times and ranks."""
+        missing = np.array([is_missing(label) for label in self.labels])[self.events]
+        checks.refuse(missing, "{argument} is missing", "Name the event of every row", "event")
+        for argument, bad in self.uneven.items():
+            problem = "{argument} differs between the members of a team"
+            checks.refuse(bad, problem, "Give all members of a team the same", argument)
+        twice = _repeated(self.events, self.names)
         self._refuse(
             checks,
-            _is_repeated(self.events, self.names),
-            "{value} is in the event {label} twice",
+            np.array([name is not None for name in twice]),
+            "{argument} has {value} twice in {event}",
             "Keep one row for each competitor of an event",
             "competitor",
-            np.fromiter(self.names, object, len(self.names)),
+            np.fromiter(twice, object, len(twice)),
         )
+        self.check_times(checks, times)
         sizes = np.bincount(self.events, minlength=len(self.labels))
         alone = sizes[self.events] < 2
-        self._refuse(checks, alone, "the event {label} has one side only", "Leave it out", "event")
+        self._refuse(checks, alone, "{event} has one side only", "Leave it out", "event")
         if self.numbers is None:
             return
-        known = np.isfinite(self.numbers)
+        unknown, argument = np.isnan(self.numbers), "points" if self.by_points else "rank"
+        checks.refuse(
+            np.isinf(self.numbers), "{argument} is infinite", "Give finite numbers", argument
+        )
         if not self.by_points:
-            wrong = known & ((self.numbers < 1) | (self.numbers != np.round(self.numbers)))
+            wrong = ~unknown & ((self.numbers < 1) | (self.numbers != np.round(self.numbers)))
             problem = "{argument} is {value}, but ranks are 1, 2, 3, …"
             remedy = f"Pass numbers of which the larger are better as {{{POINTS}}}"
             self._refuse(checks, wrong, problem, remedy, "rank", self.numbers)
             self._refuse(
                 checks,
                 _has_hole(self.events, self.numbers) & ~wrong,
-                "{argument} is {value} in the event {label}, but nobody has the rank before",
+                "{argument} is {value} in {event}, but nobody has the rank before",
                 "Add the missing row; or, if only the order counts, pass numbers of which the "
                 f"larger are better as {{{POINTS}}}",
                 "rank",
                 self.numbers,
             )
-        placed = np.bincount(self.events, known, len(self.labels))
+        placed = np.bincount(self.events, ~unknown, len(self.labels))
         empty = placed[self.events] == 0
-        problem = "no side of the event {label} has a place"
-        self._refuse(checks, empty, problem, "Leave it out", "event")
+        self._refuse(checks, empty, "no side of {event} has a place", "Leave it out", "event")
+
+    def check_times(self, checks: Checks, times: np.ndarray) -> None:
+        """Refuse events with two times."""
+        _, first, event = np.unique(self.events, return_index=True, return_inverse=True)
+        other = np.isfinite(times) & (times != times[first][event])
+        problem, remedy = "{event} has another {argument} in an earlier row", "Keep one time"
+        self._refuse(checks, other, problem, remedy, "time")
 
     def _refuse(
         self,
@@ -94,15 +126,26 @@ class RankedSides(NamedTuple):
         argument: str,
         values: np.ndarray | None = None,
     ) -> None:
+        """Refuse sides; `{event}` in the problem stands for the event of the first one."""
         if bad.any():
             label = self.labels[self.events[int(np.argmax(bad))]]
-            shown = problem.replace("{label}", repr(label))
+            event = "the event" if self.sides is None else f"the event {label!r}"
+            shown = problem.replace("{event}", event)
             checks.refuse(bad, shown, remedy, argument, values, mentions=(POINTS,))
 
 
-def read_sides(
-    competitor: Any, event: Any, team: Any, rank: Any, points: Any, num_rows: int
-) -> RankedSides:
+def dense_places(events: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The place of each number within its event, without holes; 0 for NaN."""
+    order = np.lexsort((numbers, events))
+    number, event = numbers[order], events[order]
+    opens = np.append(True, event[1:] != event[:-1])
+    level = np.cumsum(opens | np.append(True, number[1:] != number[:-1]))
+    places = np.empty(len(order))
+    places[order] = level - np.maximum.accumulate(np.where(opens, level, 0)) + 1.0
+    return np.where(np.isnan(numbers), 0.0, places)
+
+
+def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any) -> RankedSides:
     """Read one side of an event for each row, or for each team.
 
     Args:
@@ -111,52 +154,57 @@ def read_sides(
         team: the team of each row, whose members are one side; or `None`.
         rank: the rank of each row, or `None`.
         points: the points of each row, or `None`.
-        num_rows: the number of rows.
 
     Raises:
-        DataError: if an event is missing, or a number cannot be read.
+        DataError: if columns differ in length, or a number cannot be read.
     """
-    names, vocabulary = to_list(as_column(competitor, "competitor")), Vocabulary()
-    events = vocabulary.encode(as_column(event, "event"), "event")
-    missing = vocabulary.missing()[events]
-    if missing.any():
-        remedy = "Name the event of every row."
-        row = int(np.argmax(missing))
-        raise DataError("{argument} is missing", remedy, argument="event", row=row)
-    numbers = None
-    if rank is not None:
-        numbers = _read_numbers(rank, "rank", num_rows)
-    elif points is not None:
-        numbers = -_read_numbers(points, "points", num_rows)
-    rows = side = np.arange(num_rows)
+    names, vocabulary = to_list(competitor), Vocabulary()
+    event = as_column(event, "event")
+    check_length(event, "event", len(names))
+    events = vocabulary.encode(event, "event")
+    rows = sides = np.arange(len(names))
     if team is not None:
-        side, names = _join_teams(events, names, to_list(as_column(team, "team")))
-        rows = np.unique(side, return_index=True)[1]
-        if numbers is not None:
-            _refuse_different(numbers, numbers[rows][side], "points" if rank is None else "rank")
-            numbers = numbers[rows]
-        events = events[rows]
-    return RankedSides(names, events, rows, side, vocabulary.names(), numbers, rank is None)
+        team = as_column(team, "team")
+        check_length(team, "team", len(names))
+        sides, names = _join_teams(events, names, to_list(team))
+        rows = np.unique(sides, return_index=True)[1]
+    ranked = RankedSides(
+        names, events[rows], rows, sides, vocabulary.names(), None, rank is None, uneven={}
+    )
+    if rank is None and points is None:
+        return ranked
+    argument, column = ("points", points) if rank is None else ("rank", rank)
+    numbers = _read_numbers(column, argument, len(sides))
+    numbers = np.asarray(ranked.pick(numbers, argument))
+    return ranked._replace(numbers=-numbers if rank is None else numbers)
 
 
-def read_wide(columns: Sequence[Any]) -> RankedSides:
+def read_wide(columns: Sequence[Column]) -> RankedSides:
     """Read one event from each row, with its competitors from the first place to the last."""
-    table = list(zip(*(to_list(as_column(part, "competitor")) for part in columns), strict=True))
-    cells = [[name for name in row if not is_missing(name)] for row in table]
+    for column in columns:
+        check_length(column, "competitor", len(columns[0]))
+    cells = []
+    for row in zip(*map(to_list, columns), strict=True):
+        there = [not is_missing(name) for name in row]
+        # An empty cell between names is kept, and refused as a missing name.
+        cells.append(row[: max(1, len(there) - there[::-1].index(True) if any(there) else 0)])
     sizes = list(map(len, cells))
     rows = np.repeat(np.arange(len(cells)), sizes)
     numbers = np.concatenate([np.arange(size) for size in sizes]) + 1.0
     names = [name for row in cells for name in row]
-    labels = [f"in row {row}" for row in range(len(cells))]
-    return RankedSides(names, rows, rows, rows, labels, numbers, by_points=False)
+    return RankedSides(
+        names, rows, rows, None, range(len(cells)), numbers, by_points=False, uneven={}
+    )
 
 
 def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:
     """Numbers; NaN for missing cells and words such as "DNF"."""
+    column = as_column(column, argument)
+    check_length(column, argument, num_rows)
     try:
         return to_floats(column, argument, num_rows)
     except DataError:
-        cells = to_list(as_column(column, argument))
+        cells = to_list(column)
     numbers = np.full(num_rows, np.nan)
     for row, cell in enumerate(cells):
         text = "" if is_missing(cell) else str(cell).strip()
@@ -182,32 +230,32 @@ def _join_teams(events: np.ndarray, names: list, teams: list) -> tuple[np.ndarra
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     side = np.array([numbers[key] for key in keys])
     members: list[list] = [[] for _ in numbers]
-    for number, name in zip(side.tolist(), names, strict=True):
+    for row, (number, name) in enumerate(zip(side.tolist(), names, strict=True)):
+        if cell_kind(type(name)) is not Hashable:
+            raise DataError(
+                "{argument} is {value}, but `team` joins the names of several rows",
+                "Pass one of the two: lists of names, or a column of teams.",
+                argument="competitor",
+                row=row,
+                value=name,
+            )
         members[number].append(name)
     return side, members
 
 
-def _refuse_different(numbers: np.ndarray, first: np.ndarray, argument: str) -> None:
-    bad = ~((numbers == first) | (np.isnan(numbers) & np.isnan(first)))
-    if bad.any():
-        raise DataError(
-            "{argument} differs between the members of a team",
-            "Give all members of a team the same.",
-            argument=argument,
-            row=int(np.argmax(bad)),
-            count=int(bad.sum()),
-        )
-
-
-def _is_repeated(events: np.ndarray, names: list) -> np.ndarray:
-    """Whether a side has a competitor who was in the event before."""
+def _repeated(events: np.ndarray, names: list) -> list:
+    """For each side, a competitor who was in the event before; `None` if there is none."""
     seen: set[tuple] = set()
-    repeated = np.zeros(len(names), bool)
-    for side, (event, cell) in enumerate(zip(events.tolist(), names, strict=True)):
-        members = cell if isinstance(cell, (list, tuple, dict, set)) else [cell]
-        keys = [(event, plain(name)) for name in members if not is_missing(name)]
-        repeated[side] = len(set(keys)) < len(keys) or not seen.isdisjoint(keys)
-        seen.update(keys)
+    repeated = []
+    for event, cell in zip(events.tolist(), names, strict=True):
+        members = [cell] if cell_kind(type(cell)) is Hashable else list(cell)
+        found = None
+        for name in members:
+            key = (event, plain(name))
+            if not is_missing(name):
+                found = plain(name) if found is None and key in seen else found
+                seen.add(key)
+        repeated.append(found)
     return repeated
 
 

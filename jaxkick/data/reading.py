@@ -266,31 +266,26 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
 
 def _read_rankings(schema: Schema, column: Callable, with_outcome: bool) -> Columns:
     """Take the columns of rankings out of a table."""
-    times = column("time", schema.time)
     if schema.places:
         ranked = read_wide([column("competitor", name) for name in schema.places])
-        covariates = {}
     else:
-        competitor = column("competitor", schema.first)
-        num_rows = len(competitor)
-        numbers = {
-            name: column(name, getattr(schema, name), optional=True) if with_outcome else None
+        rank, points = (
+            column(name, getattr(schema, name), optional=True) if with_outcome else None
             for name in ("rank", "points")
-        }
-        event, team = column("event", schema.event), column("team", schema.team, optional=True)
-        ranked = read_sides(competitor, event, team, **numbers, num_rows=num_rows)
-        covariates = {
-            name: column(f"features[{name!r}]", value) for name, value in schema.covariates
-        }
-    rows = ranked.rows
-    if isinstance(schema.time, str):
-        times = as_column(times, "time")
-        times = times if len(times) == len(rows) else _take(times, rows)
-    else:
-        times = np.full(len(rows), times, np.float64)
+        )
+        competitor, event = column("competitor", schema.first), column("event", schema.event)
+        team = column("team", schema.team, optional=True)
+        ranked = read_sides(competitor, event, team, rank, points)
+
+    def by_side(argument: str, value: Any) -> Any:
+        values = column(argument, value)
+        return ranked.pick(values, argument) if isinstance(value, str) else values
+
+    times = by_side("time", schema.time)
+    if not isinstance(schema.time, str):
+        times = np.full(len(ranked.rows), times, np.float64)
     covariates = {
-        name: value if np.isscalar(value) or len(value) == len(rows) else _take(value, rows)
-        for name, value in covariates.items()
+        name: by_side(schema.covariate_argument(name), value) for name, value in schema.covariates
     }
     outcome = None if ranked.numbers is None else ranked.places()
     return Columns(
@@ -302,12 +297,18 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     """Read and check observations given by names."""
     copies = 1 if rules.schema is None or rules.schema.counts is None else 2
     ranked = columns.ranked
-    times, scale, checks = _read_times(columns.times, rules, copies, ranked and ranked.rows)
+    times, scale, checks = _read_times(columns.times, rules, copies, ranked)
     if ranked is not None:
-        ranked.check(checks)
-        _refuse_two_times(times, ranked, checks)
+        ranked.check(checks, times)
         if rules.schema.dnf == "drop":
-            checks.leave_out(columns.outcome == 0)
+            there = columns.outcome > 0
+            # One side alone says nothing.
+            enough = np.bincount(ranked.events, there) > 1
+            there &= enough[ranked.events]
+            if not there.any():
+                problem = "{argument} is {value}, but no event has two sides with a place"
+                raise DataError(problem, "Pass 'last'.", argument="dnf", value="drop")
+            checks.leave_out(~there)
     vocabulary = Vocabulary()
     blocks = {}
     for argument, (values, sign) in columns.sides.items():
@@ -316,6 +317,7 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     further = read_further(list(blocks.values()), columns.labels, pairs, vocabulary)
     for name, values in columns.covariates.items():
         argument = f"covariates[{name!r}]"
+        argument = argument if rules.schema is None else rules.schema.covariate_argument(name)
         blocks[argument] = read_covariate(name, values, vocabulary, argument, len(times))
     missing = vocabulary.missing()
     for argument, block in blocks.items():
@@ -408,8 +410,8 @@ def read_arrays(
             raise DataError(problem, "Number the events from 0.", argument="events")
         labels, numbers = np.unique(numbers, return_inverse=True)
         rows = np.arange(len(times))
-        ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, by_points=True)
-        _refuse_two_times(times, ranked, checks)
+        ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
+        ranked.check_times(checks, times)
     read = _finish(times, scale, block, outcome, weight, checks, rules, ranked=ranked)
     return read._replace(names=known)
 
@@ -417,7 +419,8 @@ def read_arrays(
 def join_observations(parts: Sequence[Observations]) -> Observations:
     """Join observations one after the other, with the names of all.
 
-    The schema and the rule for the groups are those of the first. Names that are the same in
+    The schema is that of the first, and so is the rule for the groups, except that mappings are
+    joined. Names that are the same in
     all parts keep their order, which may be the user's own; others are sorted.
     """
     first = parts[0]
@@ -434,6 +437,17 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
                 f"The new matches were read with `{readings[1]}=`, but the data with "
                 f"`{readings[0]}=`",
                 "Read both alike.",
+            )
+        if bool(first.kind_names) != bool(other.kind_names):
+            raise DataError(
+                "Only some of the observations have a kind",
+                'Give all a kind, as in `jk.concat({"races": races})`.',
+            )
+        schemas = [part.schema for part in (first, other)]
+        if None not in schemas and schemas[0].is_ranking != schemas[1].is_ranking:
+            raise DataError(
+                "Rankings and matches cannot be joined without a kind",
+                'Give each a kind: `jk.concat({"duels": duels, "races": races})`.',
             )
     names, vocabulary = first.names, Vocabulary()
     features = [part.features for part in parts]
@@ -457,13 +471,13 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         )
     events = None
     if any(part.events is not None for part in parts):
-        # Events without a number are rows of their own.
-        own = [np.arange(len(part.times)) if part.events is None else part.events for part in parts]
+        own = [_event_numbers(part) for part in parts]
         lasts = np.cumsum([0, *(part.max() + 1 for part in own[:-1])])
         events = np.concatenate([part + last for part, last in zip(own, lasts, strict=True)])
     kinds, kind_names = _join_kinds(parts)
     return first._replace(
         **block._asdict(),
+        grouping=_join_groupings([part.grouping for part in parts]),
         events=events,
         kinds=kinds,
         kind_names=kind_names,
@@ -475,17 +489,27 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
     )
 
 
+def _join_groupings(groupings: Sequence[Groups]) -> Groups:
+    """Join mappings, of which the first has the last word; a function decides alone."""
+    first, *others = groupings
+    if callable(first) or all(other is None or callable(other) for other in others):
+        return first
+    joined: dict[Hashable, str] = {}
+    for grouping in groupings[::-1]:
+        joined |= {} if grouping is None or callable(grouping) else dict(grouping)
+    return joined
+
+
 def _join_kinds(
     parts: Sequence[Observations],
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """The kinds of joined observations; those of the first part where others have none."""
-    if not any(part.kind_names for part in parts):
-        return None, ()
+    """The kinds of joined observations."""
     names = tuple(dict.fromkeys(name for part in parts for name in part.kind_names))
+    if not names:
+        return None, ()
     kinds = []
     for part in parts:
-        known = part.kind_names or names[:1]
-        numbers = np.array([names.index(name) for name in known], np.int32)
+        numbers = np.array([names.index(name) for name in part.kind_names], np.int32)
         kinds.append(numbers[np.zeros(len(part.times), int) if part.kinds is None else part.kinds])
     return np.concatenate(kinds), names
 
@@ -508,9 +532,10 @@ def refuse_repeats(old: Observations, new: Observations) -> None:
     if not here.size:
         return
     there = np.flatnonzero(np.isin(old.times, new.times[here]))
-    known = set(_matches(old, there, old.coefficients.dtype))
+    known = set(_matches(old, there, old.coefficients.dtype).values())
     keys = _matches(new, here, old.coefficients.dtype)
-    repeated = here[[key in known for key in keys]]
+    chosen = _event_numbers(new)[here].tolist()
+    repeated = here[[keys[number] in known for number in chosen]]
     if repeated.size:
         rows = np.unique(new.row_numbers[repeated])
         raise DataError(
@@ -522,19 +547,28 @@ def refuse_repeats(old: Observations, new: Observations) -> None:
         )
 
 
-def _matches(observations: Observations, chosen: np.ndarray, dtype: np.dtype) -> list[tuple]:
-    """A key of each chosen observation: its time, and its features with their coefficients."""
+def _event_numbers(observations: Observations) -> np.ndarray:
+    """The event of each observation, which is its own if there are none."""
+    events = observations.events
+    return np.arange(len(observations.times)) if events is None else events
+
+
+def _matches(
+    observations: Observations, chosen: np.ndarray, dtype: np.dtype
+) -> dict[int, tuple[float, frozenset]]:
+    """A key of each chosen event: its time, and the features of all sides with coefficients."""
     names = observations.names
-    times = observations.times[chosen].tolist()
-    slots = observations.features[chosen].tolist()
-    parts = observations.coefficients[chosen].astype(dtype).tolist()
-    return [
-        (
-            time,
-            frozenset((names[k], x) for k, x in zip(features, coefficients, strict=True) if k >= 0),
-        )
-        for time, features, coefficients in zip(times, slots, parts, strict=True)
-    ]
+    columns = (
+        _event_numbers(observations)[chosen],
+        observations.times[chosen],
+        observations.features[chosen],
+        observations.coefficients[chosen].astype(dtype),
+    )
+    events: dict[int, tuple[float, set]] = {}
+    for number, time, features, parts in zip(*(part.tolist() for part in columns), strict=True):
+        side = frozenset((names[k], x) for k, x in zip(features, parts, strict=True) if k >= 0)
+        events.setdefault(number, (time, set()))[1].add(side)
+    return {number: (time, frozenset(sides)) for number, (time, sides) in events.items()}
 
 
 def check_outcomes(
@@ -575,24 +609,17 @@ def _outcome_problem(likelihood: OutcomeDomain) -> str:
 
 
 def _read_times(
-    times: Any, rules: Rules, copies: int, rows: np.ndarray | None = None
+    times: Any, rules: Rules, copies: int, ranked: RankedSides | None = None
 ) -> tuple[np.ndarray, TimeScale, Checks]:
     """The time of each row, its scale, and the checks that all rows go through."""
     argument = "times" if rules.schema is None else "time"
     times, scale = read_times(times, rules.unit, argument)
     columns = {} if rules.schema is None else rules.schema.columns
-    checks = Checks(len(times), rules.on_invalid, copies, columns, rows)
+    rows, events = (None, None) if ranked is None else (ranked.rows, ranked.events)
+    checks = Checks(len(times), rules.on_invalid, copies, columns, rows, events)
     problem, remedy = "{argument} is missing or infinite", "Give every observation a finite time"
     checks.refuse(~np.isfinite(times), problem, remedy, argument)
     return times, scale, checks
-
-
-def _refuse_two_times(times: np.ndarray, ranked: RankedSides, checks: Checks) -> None:
-    _, first, event = np.unique(ranked.events, return_index=True, return_inverse=True)
-    other = np.isfinite(times) & (times != times[first][event])
-    label = ranked.labels[ranked.events[int(np.argmax(other))]]
-    problem = f"the event {label!r} has another {{argument}} before"
-    checks.refuse(other, problem, "Give all rows of an event the same time", "time")
 
 
 def _check_coefficients(checks: Checks, block: Block, argument: str) -> None:
@@ -677,14 +704,6 @@ def _check_names(names: Sequence[Hashable]) -> tuple[Hashable, ...]:
             problem, remedy = "{argument} has {value} twice", "Give every feature its own name."
             raise DataError(problem, remedy, argument="names", value=name)
     return tuple(seen)
-
-
-def _take(column: Any, rows: np.ndarray) -> Any:
-    """Rows of a column of any library."""
-    column = as_column(column, "time")
-    if isinstance(column, list):
-        return [column[row] for row in rows]
-    return column[rows.tolist()] if isinstance(column, nw.Series) else column[rows]
 
 
 def _stack(arrays: Sequence[np.ndarray], padding: float) -> np.ndarray:

@@ -270,7 +270,8 @@ class Schema:
                 argument="event",
             )
         if (rank is None) == (points is None):
-            raise DataError("Pass one of `rank` (1 is the best) and `points` (more is better)")
+            problem = "pass one of {rank} (1 is the best) and {points} (more is better)"
+            raise DataError(problem, mentions=["rank", "points"])
         return cls(
             time=time,
             first=competitor,
@@ -322,8 +323,8 @@ class Schema:
         if given:
             named[given[0]] = getattr(self, given[0])
         home = self.home if isinstance(self.home, str) else self.neutral
-        named |= {_covariate(HOME): home} if self.has_home else {}
-        named |= {_covariate(name): column for name, column in self.covariates}
+        named |= {self.covariate_argument(HOME): home} if self.has_home else {}
+        named |= {self.covariate_argument(name): column for name, column in self.covariates}
         named |= {f"interactions[{column!r}]": column for column in self.interactions}
         points = [name for name in given if name != "outcome"]
         return {
@@ -331,6 +332,10 @@ class Schema:
             for name, column in named.items()
             if isinstance(column, str) or name in points
         }
+
+    def covariate_argument(self, name: Hashable) -> str:
+        """The argument that gives a further feature; for error messages."""
+        return f"{'features' if self.is_ranking else 'covariates'}[{name!r}]"
 
     def groups(self, groups: Groups) -> Groups:
         """Add the groups of the features that this schema adds to the user's mapping."""
@@ -412,10 +417,6 @@ def group_of(groups: Groups, feature: Hashable) -> str:
             value=group,
         )
     return group
-
-
-def _covariate(name: Hashable) -> str:
-    return f"covariates[{name!r}]"
 
 
 def read_mapping(argument: str, values: Any) -> Mapping:

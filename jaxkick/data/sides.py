@@ -30,6 +30,7 @@ __all__ = [
     "Lineup",
     "Side",
     "Vocabulary",
+    "cell_kind",
     "check_home",
     "join",
     "match_sides",
@@ -200,7 +201,7 @@ def read_side(
         only_names = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype != object
     if not only_names:
         column = to_list(column)
-        if any(_cell_kind(kind) is not Hashable for kind in set(map(type, column))):
+        if any(cell_kind(kind) is not Hashable for kind in set(map(type, column))):
             return _read_cells(column, sign, vocabulary, argument)
     codes = vocabulary.encode(column, argument)[:, None]
     return Block(codes, np.broadcast_to(sign, codes.shape))
@@ -214,12 +215,12 @@ def read_covariate(
     A column of texts is read as labels, each of which is a feature with a coefficient of 1.
     """
     if is_missing(name):
-        raise DataError("{argument} has a missing name", argument="covariates")
+        raise DataError("{argument} has a missing name", argument=argument.partition("[")[0])
     if name in vocabulary:
         raise DataError(
             "{argument} has the name {value}, which is also the name of a competitor",
-            "Rename the covariate.",
-            argument="covariates",
+            "Rename it.",
+            argument=argument.partition("[")[0],
             value=name,
         )
     if not isinstance(values, (int, float, np.number)):
@@ -344,7 +345,7 @@ def match_sides(cells: list, first: Any, second: Any) -> np.ndarray | None:
         return None
     sides = [to_list(as_column(side, "first")) for side in (first, second)]
     kinds = {kind for side in sides for kind in set(map(type, side))}
-    if any(_cell_kind(kind) is not Hashable for kind in kinds):
+    if any(cell_kind(kind) is not Hashable for kind in kinds):
         return None
     signs = np.zeros(len(cells))
     for row, (cell, one, other) in enumerate(zip(cells, *sides, strict=True)):
@@ -422,7 +423,7 @@ def _read_lineup(
 
 def _read_cells(cells: list, sign: float, vocabulary: Vocabulary, argument: str) -> Block:
     """Read names, lists and mappings kind by kind, so that each kind is flattened at once."""
-    kind_of = {kind: _cell_kind(kind) for kind in set(map(type, cells))}
+    kind_of = {kind: cell_kind(kind) for kind in set(map(type, cells))}
     parts = []
     for kind in (Hashable, Sequence, Mapping):
         rows = np.flatnonzero([kind_of[type(cell)] is kind for cell in cells])
@@ -440,7 +441,7 @@ def _read_cells(cells: list, sign: float, vocabulary: Vocabulary, argument: str)
     return Block(features, coefficients)
 
 
-def _cell_kind(kind: type) -> type:
+def cell_kind(kind: type) -> type:
     """The kind of a cell: `Mapping`, `Sequence` for a list of names, or `Hashable` for a name."""
     if issubclass(kind, Mapping):
         return Mapping

@@ -8,6 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from jaxkick.data.outcomes import write_outcomes
+from jaxkick.data.rankings import dense_places
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, PAIR, WINNER, Feature, Schema
 from jaxkick.errors import DataError
@@ -97,7 +98,8 @@ def write_observations(observations: Observations, library: str | None) -> Any:
     """Write observations as a table; see `Dataset.to_frame`."""
     if observations.schema is None:
         return make_table(_long_columns(observations), library)
-    columns = _Writer(observations).columns(observations.schema)
+    schema = observations.schema
+    columns = (_write_rankings if schema.is_ranking else _write_matches)(observations, schema)
     return make_table(columns, library)
 
 
@@ -117,13 +119,52 @@ def _long_columns(observations: Observations) -> dict[str, np.ndarray]:
     return columns
 
 
+def _write_matches(observations: Observations, schema: Schema) -> dict[str, Any]:
+    rows = observations.row_numbers
+    # Two counts of one match follow each other.
+    again = np.append(False, rows[1:] == rows[:-1])
+    return _Writer(observations, again).columns(schema)
+
+
+def _write_rankings(observations: Observations, schema: Schema) -> dict[str, Any]:
+    """One row for each side of an event, or for each member; or one row for each event."""
+    writer = _Writer(observations, np.zeros(len(observations.times), bool))
+    _, events = np.unique(np.asarray(observations.events), return_inverse=True)
+    unplaced = observations.outcome <= 0
+    places = dense_places(events, np.where(unplaced, np.nan, observations.outcome))
+    places = np.where(unplaced, np.nan, places)
+    times = observations.scale.to_user(observations.times)
+    sides = writer.members(1.0, {name for name, _ in schema.covariates})
+    columns: dict[str, Any] = {schema.time: times} if isinstance(schema.time, str) else {}
+    if schema.places:
+        cells = _cells(sides)
+        _, first = np.unique(events, return_index=True)
+        columns = {name: column[first] for name, column in columns.items()}
+        for place, name in enumerate(schema.places, start=1):
+            chosen = np.flatnonzero(places == place)
+            columns[name] = np.full(len(first), None, object)
+            columns[name][events[chosen]] = cells[chosen]
+        return columns
+    columns.setdefault(str(schema.event), events)
+    if schema.rank is not None:
+        columns.setdefault(schema.rank, places)
+    elif schema.points is not None:
+        columns.setdefault(schema.points, -places)
+    writer.write_covariates(schema, columns)
+    competitor = str(schema.first)
+    if schema.team is None:
+        return {**columns, competitor: _cells(sides)}
+    numbers = np.repeat(np.arange(len(sides)), list(map(len, sides)))
+    columns = {name: column[numbers] for name, column in columns.items()}
+    names = name_column(name for side in sides for name in side)
+    return {**columns, competitor: names, schema.team: numbers}
+
+
 class _Writer:
     """The observations of a table, match by match."""
 
-    def __init__(self, observations: Observations):
-        count, rows = len(observations.times), observations.row_numbers
-        # Two counts of one match follow each other.
-        again = np.append(False, rows[1:] == rows[:-1])
+    def __init__(self, observations: Observations, again: np.ndarray):
+        count = len(observations.times)
         self.whole = observations
         self.matches = np.flatnonzero(~again)
         self.seconds = np.where(np.append(again[1:], False), np.arange(count) + 1, -1)[self.matches]
@@ -137,7 +178,7 @@ class _Writer:
         others = {HOME, LEVEL, PAIR, *schema.interactions, *(name for name, _ in schema.covariates)}
         others = {name for name in others if not isinstance(name, Feature)}
         for sign, side in ((1.0, schema.first), (-1.0, schema.second)):
-            members = self._members(sign, others)
+            members = self.members(sign, others)
             if isinstance(side, str):
                 columns.setdefault(side, _cells(members))
             else:
@@ -152,13 +193,17 @@ class _Writer:
                 home = np.ones_like(home)
             if schema.neutral is not None:
                 columns.setdefault(schema.neutral, home == 0.0)
+        self.write_covariates(schema, columns)
+        for column in schema.interactions:
+            columns.setdefault(column, self._labels(column, "label"))
+        return columns
+
+    def write_covariates(self, schema: Schema, columns: dict[str, Any]) -> None:
+        """Add the columns of further features."""
         for name, column in schema.covariates:
             if isinstance(column, str):
                 labels = self._labels(str(name), "name")
                 columns.setdefault(column, self._coefficient(name) if labels is None else labels)
-        for column in schema.interactions:
-            columns.setdefault(column, self._labels(column, "label"))
-        return columns
 
     def _write_outcome(self, schema: Schema, columns: dict[str, Any]) -> None:
         outcome = np.asarray(self.whole.outcome[self.matches], np.float64)
@@ -191,7 +236,7 @@ class _Writer:
         features = self.features[np.arange(len(slots)), slots].tolist()
         return name_column(getattr(names[feature], field) for feature in features)
 
-    def _members(self, sign: float, others: set[Hashable]) -> list[dict[Hashable, float]]:
+    def members(self, sign: float, others: set[Hashable]) -> list[dict[Hashable, float]]:
         """The names of one side of every match, with their coefficients."""
         names = self.whole.names
         role = ATTACK if sign > 0 else DEFENCE

@@ -6,7 +6,7 @@ differ in brightness and in dashes, so that plots are readable without colours.
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
-from jaxkick.plotting.skill import leaderboard, scores, win_probabilities
+from jaxkick.plotting.skill import leaderboard, rank_probabilities, scores, win_probabilities
 
 __all__ = [
     "calibration",
@@ -16,6 +16,7 @@ __all__ = [
     "history",
     "kernel_samples",
     "leaderboard",
+    "rank_probabilities",
     "scores",
     "win_probabilities",
 ]

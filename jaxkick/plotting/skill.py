@@ -1,4 +1,4 @@
-"""Plots of skill: curves over time, the leaderboard, and probabilities of winning."""
+"""Plots of skill: curves over time, the leaderboard, and probabilities of winning and of places."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from statistics import NormalDist
@@ -13,13 +13,15 @@ from jaxkick.plotting import style
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.leaderboard import Scale, check_interval, points_of
 from jaxkick.posterior.posterior import match_times
+from jaxkick.posterior.prediction import RankPrediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["leaderboard", "scores", "win_probabilities"]
+__all__ = ["leaderboard", "rank_probabilities", "scores", "win_probabilities"]
 
 _POINTS = 300
+_SMALL_CHANCE = 0.005
 
 
 def scores(
@@ -183,6 +185,44 @@ def win_probabilities(
     caption = f"probability in % that the row{place} beats the column"
     ax.set_xlabel(caption, color=style.GREY, fontsize=9)
     ax.xaxis.set_label_position("bottom")
+    return ax
+
+
+def rank_probabilities(
+    prediction: RankPrediction, *, top: int | None = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Plot a matrix of the probabilities of each side of an event to finish in each place.
+
+    The favourite is on top. On the right stands the expected place of each side.
+
+    Args:
+        prediction: prediction of one event, from `Posterior.predict_ranking`.
+        top: number of sides to show; all if `None`.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+    """
+    columns, chances = prediction.columns(), np.asarray(prediction.probabilities)
+    order = np.argsort(columns["expected_rank"], kind="stable")[:top]
+    names, expected = columns["name"][order], columns["expected_rank"][order]
+    chances = chances[order]
+    count, places = chances.shape
+    ax = style.axes(ax, (2.2 + 0.44 * places, 1.1 + 0.38 * count))
+    # One certain place must not make all others pale, nor zeros hide the other numbers.
+    most = min(chances.max(), 2.0 * np.median(chances.max(axis=1)))
+    shown = np.where(chances < _SMALL_CHANCE, np.nan, chances)
+    style.matrix(ax, shown, 0, 0.6 * most, vmax=most)
+    ax.set_facecolor(ax.images[-1].get_cmap()(0.0))
+    ax.set_xticks(range(places), [str(place) for place in range(1, places + 1)])
+    ax.set_yticks(range(count), [style.label(name) for name in names])
+    ax.xaxis.tick_top()
+    ax.set_xlabel("probability in % of each place", color=style.GREY, fontsize=9)
+    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9}
+    for row, place in enumerate(expected):
+        ax.annotate(f"{place:.1f}", (1.02, row), color=style.INK, annotation_clip=False, **frame)
+    frame |= {"xycoords": ("axes fraction", "axes fraction"), "va": "bottom", "fontsize": 8}
+    ax.annotate("expected", (1.02, 1.02), color=style.GREY, annotation_clip=False, **frame)
     return ax
 
 

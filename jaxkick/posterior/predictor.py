@@ -19,7 +19,7 @@ from jaxkick.data.queries import (
     read_ranking,
 )
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, with_role
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, read_mapping, with_role
 from jaxkick.data.tables import extend_table, make_table
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import ScoreMoments
@@ -145,7 +145,7 @@ class AbstractPredictor(abc.ABC):
                 likelihood of rankings.
         """
         sides, labels = read_field(competitors)
-        extra = read_covariates(self._directory, features or {})
+        extra = read_covariates(self._directory, read_mapping("features", features), "features")
         likelihood = _ranking_of(self.model)
         moments = _combine(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown)
         return _rank_prediction(self, moments, likelihood, labels)

@@ -112,7 +112,8 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     scale = _scale(posterior, cast, evaluate, span)
     return {
         "title": title,
-        "matches": int(len(np.unique(index.rows)) if index.rows is not None else len(index.times)),
+        "matches": _number_of_matches(index),
+        "ranking": _is_ranking(index),
         "interval": _INTERVAL,
         "reach": NormalDist().inv_cdf(0.5 + 0.5 * _INTERVAL),
         "time": _times(index, span),
@@ -167,9 +168,21 @@ def assemble_cast(index: Index) -> Cast:
         for name, count in zip(index.names, index.counts, strict=True)
         if count and name not in own and name not in (home, level)
     ]
-    shown = others if len(others) <= _MOST_COVARIATES else []
+    # Two sides of a ranking have features of their own, for which the page has no choice.
+    shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []
     covariates = [Covariate(name, known.get(name, 0.0)) for name in shown]
     return Cast(competitors, home, level, covariates, len(others) - len(shown))
+
+
+def _is_ranking(index: Index) -> bool:
+    return index.schema is not None and index.schema.is_ranking
+
+
+def _number_of_matches(index: Index) -> int:
+    """The number of matches or events, which may have several observations."""
+    if index.events is not None:
+        return len(np.unique(index.events))
+    return len(index.times if index.rows is None else np.unique(index.rows))
 
 
 def _group_of_competitors(index: Index) -> str | None:

@@ -101,7 +101,7 @@ Jaxkick.leaderboard = (() => {
       minor: true,
     },
     {
-      label: "Matches",
+      label: data.ranking ? "Events" : "Matches",
       value: (r) => board.matches[r.who],
       cell: (r) => board.matches[r.who].toLocaleString("en-GB"),
       number: true,
@@ -109,7 +109,7 @@ Jaxkick.leaderboard = (() => {
       minor: true,
     },
     {
-      label: "Last match",
+      label: data.ranking ? "Last event" : "Last match",
       value: (r) => board.last[r.who],
       cell: (r) => time(board.last[r.who]),
       number: true,

@@ -10,11 +10,13 @@
   function introduce() {
     const count = (number, word) =>
       `${number.toLocaleString("en-GB")} ${word}${number === 1 ? "" : "s"}`;
-    const parts = [count(data.matches, "match").replace("matchs", "matches")];
+    const word = data.ranking ? "event" : "match";
+    const parts = [count(data.matches, word).replace("matchs", "matches")];
     parts.push(count(data.names.length, "competitor"));
     if (span > 0) parts.push(`${time(data.time.begin)} to ${time(data.time.last)}`);
     at("summary").textContent = parts.join(" · ");
     at("description").textContent = data.description;
+    if (data.ranking) at("forecast-heading").textContent = "Head to head";
     at("share").textContent = `${Math.round(100 * data.interval)} %`;
   }
 
@@ -48,6 +50,7 @@
         /^p_|outcome_|probability/.test(columns[place]) &&
         column.every((value) => typeof value === "number" && value >= 0 && value <= 1),
     );
+    const words = columns.includes("p_loss") ? RESULTS : {};
     const show = (value, place) => {
       if (value === null) return "";
       if (typeof value !== "number") return String(value);
@@ -56,7 +59,7 @@
     const table = Jaxkick.table(
       at("forecast-table"),
       columns.map((label, place) => ({
-        label: RESULTS[label] ?? label.replace(/_/g, " "),
+        label: words[label] ?? label.replace(/_/g, " "),
         value: (row) => row[place],
         cell: (row) => show(row[place], place),
         number: values[place].some((value) => typeof value === "number"),
