@@ -158,7 +158,7 @@ class Rule(eqx.Module):
 
     def derivatives(self, match: Matches, score: ScoreMoments) -> tuple[Array, Array, Array]:
         """Compute the log-probability of an outcome and its two derivatives δ₁ and δ₂."""
-        likelihood = self.model.likelihood
+        likelihood = self.model.duel
         if not self.at_mean:
             return likelihood.log_partition(match.outcome, *score, match.weight)
         slope = likelihood.local(match.outcome)(score.mean).first

@@ -45,7 +45,7 @@ def compare_with_elo(
 
     def walk(name: str, forecaster: AbstractForecaster, matches: Dataset) -> Forecasts:
         with console.stage(name) as tell:
-            return walk_forward(
+            found = walk_forward(
                 forecaster,
                 matches,
                 when,
@@ -54,6 +54,8 @@ def compare_with_elo(
                 ties=ties,
                 progress=lambda done, total: tell(f"{done:,} of {total:,} {every}s"),
             )
+        assert isinstance(found, Forecasts)
+        return found
 
     own, other = walk("jaxkick", model, data), walk("elo", elo, results)
     converged = not own.unconverged_learning

@@ -93,6 +93,8 @@ class Random(AbstractForecaster):
 class _AbstractRatingSystem(AbstractForecaster):
     """A rating system that sees each match once, in time order; see `jaxkick.online`."""
 
+    likelihood: eqx.AbstractVar[AbstractLikelihood]
+
     @abc.abstractmethod
     def rule(self, groups: tuple[str, ...], epoch: Epoch) -> Rule:
         """The rule by which matches change the ratings of these groups."""

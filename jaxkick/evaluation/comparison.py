@@ -66,10 +66,7 @@ def compare(
             f"The forecasts have different levels, {first.levels} and {second.levels}",
             "Compare probabilities of the same outcomes.",
         )
-    happened = [
-        np.array(each.levels)[each.labels] if each.levels else each.outcome
-        for each in (first, second)
-    ]
+    happened = [_happened(first), _happened(second)]
     differ = np.any(np.atleast_2d((happened[0][one] != happened[1][two]).T), axis=0)
     if differ.any():
         raise DataError(
@@ -85,6 +82,12 @@ def compare(
         float(np.mean(means < 0)),
         float(np.mean(difference < 0)),
     )
+
+
+def _happened(forecasts: Forecasts | RankForecasts) -> np.ndarray:
+    if isinstance(forecasts, RankForecasts) or not forecasts.levels:
+        return forecasts.outcome
+    return np.array(forecasts.levels)[forecasts.labels]
 
 
 def _are_results(forecasts: Forecasts | RankForecasts) -> bool:

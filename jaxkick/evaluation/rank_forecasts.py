@@ -185,9 +185,19 @@ class RankForecasts:
             seed: seed of the random numbers.
         """
         options = {"confidence": confidence, "resamples": resamples, "seed": seed}
-        columns = (self.log_losses, self.rank_log_losses, self.pairwise, self.reciprocal_ranks)
-        estimates = [metrics.bootstrap_mean(each, self.blocks, **options) for each in columns]
-        return RankSummary(len(self), *estimates, self.unconverged_fits, self.unconverged_learning)
+
+        def estimate(values: np.ndarray) -> Estimate:
+            return metrics.bootstrap_mean(values, self.blocks, **options)
+
+        return RankSummary(
+            len(self),
+            estimate(self.log_losses),
+            estimate(self.rank_log_losses),
+            estimate(self.pairwise),
+            estimate(self.reciprocal_ranks),
+            self.unconverged_fits,
+            self.unconverged_learning,
+        )
 
 
 def rank_metrics(

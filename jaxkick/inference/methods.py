@@ -235,10 +235,11 @@ def _expectation(
     expected = likelihood.expectation(outcome, mean, variance)
     if weight is None:
         return expected
+    weight = jnp.asarray(weight)
     # Derivatives may have one more axis.
     parts = (jnp.asarray(part) for part in expected)
     return Derivatives(
-        *(weight.reshape(weight.shape + (1,) * (part.ndim - weight.ndim)) * part for part in parts)
+        *(jnp.expand_dims(weight, range(weight.ndim, part.ndim)) * part for part in parts)
     )
 
 

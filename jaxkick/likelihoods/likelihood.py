@@ -298,6 +298,10 @@ class AbstractLikelihood(eqx.Module):
         total = loss + win
         return jnp.stack([loss / total, jnp.zeros_like(win), win / total], axis=-1)
 
+    def rank_probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... S S"]:
+        """Compute the probability of each side for each place; for likelihoods of rankings."""
+        raise NotImplementedError(f"{type(self).__name__} is not a likelihood of rankings.")
+
     def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
         """Compute the mean of the outcome for f ~ N(mean, variance); NaN if there is none."""
         return self._grid(mean, variance).mean()

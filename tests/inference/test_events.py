@@ -224,8 +224,8 @@ def test_float32():
     _, exact = fitted()
     posterior = jk.infer(jk.Model(KERNEL, RANKING), read(races(), dtype=np.float32))
     assert posterior.converged
-    off = np.abs(np.asarray(posterior.observations.mean) - exact.observations.mean)
-    assert np.max(off / np.sqrt(exact.observations.variance)) < 0.05
+    off = np.abs(np.asarray(posterior.observations.mean) - np.asarray(exact.observations.mean))
+    assert np.max(off / np.sqrt(np.asarray(exact.observations.variance))) < 0.05
 
 
 def test_devices():
