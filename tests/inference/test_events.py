@@ -127,12 +127,13 @@ def test_gradients_against_differences():
         return jnp.append(posterior.observations.mean[:3], posterior.log_marginal_likelihood)
 
     numbers, step = jnp.array([0.7, 2.0, 0.3]), 1e-4
+    along = jnp.array([1.0, -0.7, 0.4])
     fit = eqx.filter_jit(fit)
-    found = jax.jacfwd(fit)(numbers)
-    moved = [fit(numbers.at[k].add(step)) - fit(numbers.at[k].add(-step)) for k in range(3)]
-    np.testing.assert_allclose(found, jnp.stack(moved, 1) / (2 * step), rtol=2e-3, atol=2e-5)
+    _, found = jax.jvp(fit, (numbers,), (along,))
+    moved = fit(numbers + step * along) - fit(numbers - step * along)
+    np.testing.assert_allclose(found, moved / (2 * step), rtol=2e-4, atol=2e-6)
     slope = jax.grad(lambda numbers: fit(numbers)[-1])(numbers)
-    np.testing.assert_allclose(slope, found[-1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(slope @ along, found[-1], rtol=1e-6)
 
 
 def test_a_mask_leaves_whole_events_out():
