@@ -187,10 +187,15 @@ def _remedy(start: Any, data: Dataset, objective: Objective, suggested: bool) ->
     """Advise what to try where inference fails at the start, except what was just done."""
     other = ReverseKL if isinstance(objective.method, ExpectationPropagation) else None
     options = [] if objective.log_prior is None else ["check `log_prior`"]
-    options.append(f"pass method={(other or ExpectationPropagation).__name__}()")
+    ranked = isinstance(start, Model) and any(
+        each.num_predictors is None for each in start.likelihoods.values()
+    )
+    if not ranked:
+        options.append(f"pass method={(other or ExpectationPropagation).__name__}()")
     if not suggested and isinstance(start, Model):
         with contextlib.suppress(DataError):
-            suggestion = suggest_model(data, type(start.likelihood), mask=_on_host(objective, data))
+            kind = None if isinstance(start.likelihood, dict) else type(start.likelihood)
+            suggestion = suggest_model(data, kind, mask=_on_host(objective, data))
             suggested = bool(eqx.tree_equal(start, suggestion))
     where = "" if suggested else ", such as those of `suggest_model(data)`"
     text = ", or ".join([*options, f"start from a model with other values{where}"])

@@ -58,6 +58,12 @@ def suggest_model(
         is_class = isinstance(given, type) and issubclass(given, base)
         if not (is_class or (name == "likelihood" and (given is None or isinstance(given, base)))):
             raise TypeError(f"`{name}` must be a class of {name}s, not {given!r}.")
+    if data.index.kind_names:
+        shown = ", ".join(f"{kind!r}: ..." for kind in data.index.kind_names)
+        raise DataError(
+            "The data has several kinds of observations, and no likelihood is known to suit each",
+            f"Choose one for each kind: `Model(kernel, {{{shown}}})`.",
+        )
     used = np.ones(len(data), bool)
     if mask is not None:
         used = np.asarray(read_mask(mask, data))[: len(data)]

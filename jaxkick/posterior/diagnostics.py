@@ -100,7 +100,10 @@ def _separate_pools(index: Index) -> Iterator[Diagnostic]:
     entries = np.repeat(features, index.counts[features])
     kept = ~_shared_features(index)[entries]
     size = len(index.counts) + len(index.times)
-    ends = entries[kept], len(index.counts) + index.entry_observations[kept]
+    # All sides of an event meet.
+    events = np.arange(len(index.times)) if index.events is None else index.events
+    meeting = np.unique(events, return_inverse=True)[1][index.entry_observations]
+    ends = entries[kept], len(index.counts) + meeting[kept]
     graph = coo_array((np.ones(kept.sum(), np.int8), ends), shape=(size, size))
     _, labels = connected_components(graph, directed=False)
     pools = np.unique(labels[np.unique(ends[0])], return_counts=True)[1]

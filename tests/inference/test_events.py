@@ -248,6 +248,11 @@ def test_save_and_load(tmp_path):
     assert again.steps <= 3
 
 
+def test_sides_of_an_event_meet():
+    _, posterior = fitted()
+    assert "comparability" not in [each.kind for each in posterior.check()]
+
+
 def test_refusals():
     data, _ = fitted()
     table = races(count=4)
