@@ -2,6 +2,7 @@
 
 from jaxkick._math.grid import Anchor, Local, Precision
 from jaxkick._math.normal import (
+    LOG_SQRT_2PI,
     Derivatives,
     bounded_exp,
     exp_limit,
@@ -11,10 +12,16 @@ from jaxkick._math.normal import (
     normal_tail,
 )
 from jaxkick._math.product import pair_expectation, pair_log_partition, pair_mean
-from jaxkick._math.quadrature import gaussian_expectation, gaussian_mean, tilted_log_partition
+from jaxkick._math.quadrature import (
+    gaussian_expectation,
+    gaussian_mean,
+    tilted_log_partition,
+    tilted_log_partition_of_two,
+)
 from jaxkick._math.special import integer_quantile, log_ive, skellam_cdf
 
 __all__ = [
+    "LOG_SQRT_2PI",
     "Anchor",
     "Derivatives",
     "Local",
@@ -34,4 +41,5 @@ __all__ = [
     "pair_mean",
     "skellam_cdf",
     "tilted_log_partition",
+    "tilted_log_partition_of_two",
 ]

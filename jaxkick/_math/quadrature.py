@@ -20,8 +20,9 @@ as counts of 1e5) that rounding errors dominate. It keeps results finite.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -38,7 +39,14 @@ from jaxkick._math.grid import (
 from jaxkick._math.normal import LOG_SQRT_2PI, Derivatives, log_growth, no_less_than_tiny
 from jaxkick._typing import Array, Bool, Float
 
-__all__ = ["gaussian_expectation", "gaussian_mean", "tilted_log_partition"]
+__all__ = [
+    "gaussian_expectation",
+    "gaussian_mean",
+    "tilted_log_partition",
+    "tilted_log_partition_of_two",
+]
+
+Slopes: TypeAlias = Callable[[Array], tuple[Array, Array]]
 
 # With a larger rounding error than this, a log density has no information near its peak.
 ROUGH = 0.1
@@ -381,6 +389,43 @@ def tilted_log_partition(
     Returns:
         The logarithm and its first and second derivatives.
     """
+    found, _ = _tilted(local, constant, anchor, mean, variance, weight, None)
+    return found
+
+
+def tilted_log_partition_of_two(
+    local: Callable[[Array], Local],
+    constant: Callable[[Array], Local],
+    slopes: Slopes,
+    mean: Float[Array, "..."],
+    variance: Float[Array, "..."],
+) -> tuple[Derivatives, Derivatives]:
+    """Compute log ∫ p(f, a) N(f; mean, variance) df and its derivatives in the mean and in a.
+
+    Args:
+        local: the likelihood as a function of the score f.
+        constant: the same function, constant under differentiation.
+        slopes: the first and second derivative of log p in a, as a function of the score f.
+        mean: mean of the Gaussian.
+        variance: its variance.
+
+    Returns:
+        The logarithm and its first and second derivatives in the mean; the same with those in a.
+    """
+    found, other = _tilted(local, constant, None, mean, variance, None, slopes)
+    return found, Derivatives(found.value, *other)
+
+
+def _tilted(
+    local: Callable[[Array], Local],
+    constant: Callable[[Array], Local],
+    anchor: Anchor | None,
+    mean: Float[Array, "..."],
+    variance: Float[Array, "..."],
+    weight: Float[Array, "..."] | None,
+    slopes: Slopes | None,
+) -> tuple[Derivatives, tuple[Array, ...]]:
+    """Integrate, with `slopes` also the derivatives in another argument of the likelihood."""
     precision = Precision.of(mean.dtype)
     variance = no_less_than_tiny(variance)
     fixed = Tilted(
@@ -393,15 +438,15 @@ def tilted_log_partition(
     mode = find_mode(fixed, None if anchor is None else anchor.centre)
     plan = lax.stop_gradient(plan_at(precision, fixed, anchor, mode))
     frame = move_nodes(plan, fixed, mean, variance)
-    by_nodes = _by_nodes(precision, plan, frame, local, weight)
-    by_peak = _by_peak(plan, frame, local, weight)
-    value, first, second = (
-        jnp.where(plan.rough, a, b) for a, b in zip(by_peak, by_nodes, strict=True)
+    by_nodes = _by_nodes(precision, plan, frame, local, weight, slopes)
+    by_peak = _by_peak(plan, frame, local, weight, slopes)
+    (value, first, second), other = jax.tree.map(
+        lambda a, b: jnp.where(plan.rough, a, b), by_peak, by_nodes
     )
     value = plan.height + value + frame.log_stretch
     if weight is not None:
         value = value - jnp.where(fixed.weight == 0, lax.stop_gradient(value), 0.0)
-    return Derivatives(value, first, second)
+    return Derivatives(value, first, second), other
 
 
 def plan_at(
@@ -475,7 +520,8 @@ def _by_nodes(
     frame: Frame,
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
-) -> Derivatives:
+    slopes: Slopes | None,
+) -> tuple[Derivatives, tuple[Array, ...]]:
     """Integrate by the trapezoidal rule; the logarithm is relative to the plan's height."""
     scores = plan.grid.mapped(frame.centre, frame.deviation)
     distances = plan.grid.mapped(frame.offset, frame.shrink)
@@ -488,18 +534,26 @@ def _by_nodes(
         alive = (mass > 1e-30) & ~plan.rough
         excess = jnp.where(alive, plan.follow * first + frame.pull * z - plan.slope, 0.0)
         tilt = mass * excess
-        return mass, tilt, tilt * excess, mass * jnp.where(alive, second, 0.0)
+        other = ()
+        if slopes is not None:
+            along, bend = (jnp.where(alive, x, 0.0) for x in slopes(node.position(scores)))
+            other = mass * along, mass * (bend + along * along)
+        return mass, tilt, tilt * excess, mass * jnp.where(alive, second, 0.0), *other
 
     count = nodes_needed(precision, plan.grid)
     sums, unit = sum_over_nodes(plan.grid, count, precision.most_nodes, terms)
-    total, tilt, tilt_squared, curvature = sums
+    total, tilt, tilt_squared, curvature, *other = sums
     total, unit = (jnp.where(plan.rough, 1.0, each) for each in (total, unit))
     excess = tilt / total
-    return Derivatives(
+    if other:
+        along, square = (each / total for each in other)
+        other = along, square - along**2
+    found = Derivatives(
         jnp.log(total * unit) - LOG_SQRT_2PI,
         plan.slope + excess,
         plan.follow**2 * (curvature / total) - frame.pull**2 + (tilt_squared / total - excess**2),
     )
+    return found, tuple(other)
 
 
 def _by_peak(
@@ -507,17 +561,20 @@ def _by_peak(
     frame: Frame,
     local: Callable[[Array], Local],
     weight: Float[Array, "..."] | None,
-) -> Derivatives:
+    slopes: Slopes | None,
+) -> tuple[Derivatives, tuple[Array, ...]]:
     """Integrate a Gaussian peak; the logarithm is relative to the plan's height."""
-    at = local(frame.centre + frame.deviation * plan.peak)
+    score = frame.centre + frame.deviation * plan.peak
+    at = local(score)
     z = frame.offset + frame.shrink * plan.peak
     factor = 1.0 if weight is None else weight
     height = factor * at.log_prob - 0.5 * z * z
-    return Derivatives(
+    found = Derivatives(
         height - lax.stop_gradient(height) + jnp.log(plan.spread),
         plan.follow * factor * at.first + frame.pull * z,
         plan.follow**2 * factor * at.second - frame.pull**2,
     )
+    return found, () if slopes is None else slopes(score)
 
 
 def _weighted(at: Local, weight: Float[Array, "..."] | None, less: Float[Array, "..."]):

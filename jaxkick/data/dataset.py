@@ -119,6 +119,7 @@ class Dataset(eqx.Module):
         covariates: Mapping[Hashable, str | float] | None = None,
         interactions: str | Sequence[str] | None = None,
         pairs: bool = False,
+        tie_effects: bool = False,
         groups: Groups = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
@@ -168,6 +169,11 @@ class Dataset(eqx.Module):
             pairs: whether every pair of opponents has a further skill, so that A can beat B, B
                 beat C, and C beat A (paper, section 4.2.3): `Feature("Ada", "pair", "Ben")` in
                 the group `"pair"`, with the names in order.
+            tie_effects: whether competitors differ in how often they tie, for
+                `likelihoods.VaryingTies`. Each has a feature `Feature("Ada", "tie")` in the group
+                `"tie"`; the sum of both sides' is a logarithm that multiplies the margin of
+                ties. Every match then has two observations: the score, and this logarithm with
+                an outcome of 0.
             groups: which features share a kernel; a function decides for all features,
                 including those that this method adds.
 
@@ -191,6 +197,7 @@ class Dataset(eqx.Module):
             covariates=covariates,
             interactions=interactions,
             pairs=pairs,
+            tie_effects=tie_effects,
         )
         rules = Rules(groups, unit, on_invalid, likelihood, schema, library_of(frame))
         return cls.from_observations(read_table(frame, rules), dtype, row_length)
@@ -439,6 +446,13 @@ class Dataset(eqx.Module):
         found[number[order], side] = outcome[order]
         return found
 
+    @property
+    def first_rows(self) -> np.ndarray:
+        """The number of the first observation of every event."""
+        if self.index.events is None:
+            return np.arange(len(self))
+        return np.unique(self.index.events, return_index=True)[1]
+
     def __len__(self) -> int:
         """The number of observations, without padding."""
         return len(self.index.times)
@@ -607,12 +621,15 @@ class Dataset(eqx.Module):
         if index.schema is not None and index.schema.is_ranking:
             sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
         sizes += f" and {_plural(len(index.names), 'feature')}"
+        outcome, count = self.outcome, len(self)
+        if index.schema is not None and index.schema.tie_effects and is_known(outcome):
+            outcome, count = np.asarray(outcome)[self.first_rows], len(self.first_rows)
         lines = [
             f"Dataset of {sizes}",
             *([] if index.schema is None else [f"  read     {index.schema.describe()}"]),
             f"  time     {_describe_times(index)}",
             *(f"  group    {_describe_group(index, k)}" for k in range(len(self.chains))),
-            f"  outcome  {_describe_values(self.outcome, len(self), signed=True)}",
+            f"  outcome  {_describe_values(outcome, count, signed=True)}",
         ]
         if self.weight is not None:
             lines.append(f"  weight   {_describe_values(self.weight, len(self), signed=False)}")

@@ -18,6 +18,7 @@ from jaxkick.data.sides import (
     Block,
     Lineup,
     Vocabulary,
+    add_ties,
     join,
     on_both_sides,
     read_covariate,
@@ -295,7 +296,7 @@ def _read_rankings(schema: Schema, column: Callable, with_outcome: bool) -> Colu
 
 def read_observations(columns: Columns, rules: Rules) -> Observations:
     """Read and check observations given by names."""
-    copies = 1 if rules.schema is None or rules.schema.counts is None else 2
+    copies = 1 if rules.schema is None else rules.schema.copies
     ranked = columns.ranked
     times, scale, checks = _read_times(columns.times, rules, copies, ranked)
     if ranked is not None:
@@ -336,10 +337,12 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         problem, remedy = "{argument} has a missing label", "Label every match"
         checks.refuse((block.features < 0).all(axis=1), problem, remedy, argument)
     first, *others = blocks.values()
-    if copies == 2:
+    if rules.schema is not None and rules.schema.counts is not None:
         block, vocabulary = split_counts(first, others[0], others[1:], vocabulary)
     else:
         block = join([first, *others, *chain.from_iterable(further.values())])
+        if copies == 2:
+            block = add_ties(block, [first, others[0]], vocabulary)
     outcome = columns.outcome
     if isinstance(outcome, Points):
         outcome = read_points(outcome, checks)
@@ -644,6 +647,8 @@ def _finish(
 ) -> Observations:
     """Check outcomes, read weights and leave out refused rows; the names are still to be set."""
     weight = _check_outcome(outcome, weight, checks, rules, len(times), copies)
+    if rules.schema is not None and rules.schema.tie_effects:
+        outcome = np.stack([outcome, np.zeros_like(outcome)], axis=1).ravel()
     block = block.compact()
     checks.refuse(
         ~(block.features >= 0).any(axis=1),

@@ -16,6 +16,7 @@ __all__ = [
     "OUTCOMES",
     "PAIR",
     "POINTS",
+    "TIE",
     "WINNER",
     "WORDS",
     "Feature",
@@ -43,6 +44,9 @@ ATTACK, DEFENCE = "attack", "defence"
 
 PAIR = "pair"
 """The role of the skill of a competitor against one other, and its group."""
+
+TIE = "tie"
+"""The role of the part of a competitor in the frequency of ties, and its group."""
 
 WORDS, WINNER = "words", "winner"
 
@@ -126,6 +130,7 @@ class Schema:
         covariates: names of further features with their columns or numbers.
         interactions: columns of labels, for each of which competitors have a further skill.
         pairs: whether every pair of competitors has a further skill.
+        tie_effects: whether competitors differ in how often they tie.
         event: the column of events, of a table with one row for each side; `first` is then the
             column of the competitors, and there is no `second`.
         rank: the column of ranks, the best of which is 1, or `None`.
@@ -149,6 +154,7 @@ class Schema:
     covariates: tuple[tuple[Hashable, str | float], ...] = ()
     interactions: tuple[str, ...] = ()
     pairs: bool = False
+    tie_effects: bool = False
     outcomes: Meaning = None
     event: str | None = None
     rank: str | None = None
@@ -167,7 +173,15 @@ class Schema:
                 "`pairs` do not extend",
                 "Pass `result` or `difference` instead.",
             )
-        reserved = {HOME: self.has_home, LEVEL: self.counts is not None}
+        if self.tie_effects and (self.counts or self.difference) is not None:
+            raise DataError(
+                "{argument} is for wins, ties and losses, not for "
+                f"`{self.reading}`, whose size says more",
+                "Pass `result` or `outcome` instead.",
+                argument="tie_effects",
+            )
+        added_by = {HOME: "home", LEVEL: "counts", TIE: "tie_effects"}
+        reserved = {HOME: self.has_home, LEVEL: self.counts is not None, TIE: self.tie_effects}
         for name in self.interactions:
             if any(covariate == name for covariate, _ in self.covariates):
                 problem = f"`interactions` and `covariates` both have the name {name!r}"
@@ -176,7 +190,7 @@ class Schema:
             if added and any(covariate == name for covariate, _ in self.covariates):
                 raise DataError(
                     f"{{argument}} has the name {name!r}, which is reserved for the feature that "
-                    f"`{'home' if name == HOME else 'counts'}` adds",
+                    f"`{added_by[name]}` adds",
                     "Rename the covariate.",
                     argument="covariates",
                 )
@@ -289,6 +303,11 @@ class Schema:
         return self.event is not None or bool(self.places)
 
     @property
+    def copies(self) -> int:
+        """The number of observations of a match: two counts, or a score and a margin of ties."""
+        return 2 if self.counts is not None or self.tie_effects else 1
+
+    @property
     def has_home(self) -> bool:
         """True if matches have a side at home."""
         return self.neutral is not None or self.home not in (None, False)
@@ -378,6 +397,7 @@ class Schema:
         words += [f"covariate {name!r} = {value!r}" for name, value in self.covariates]
         words += [f"skills by {column!r}" for column in self.interactions]
         words += ["skills by pair"] if self.pairs else []
+        words += ["ties by competitor"] if self.tie_effects else []
         return ", ".join(words)
 
 
@@ -433,7 +453,7 @@ def read_mapping(argument: str, values: Any) -> Mapping:
 
 def _read_roles(columns: Any) -> tuple[str, ...]:
     roles = (columns,) if isinstance(columns, str) else columns or ()
-    taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, ATTACK, DEFENCE)
+    taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, TIE, ATTACK, DEFENCE)
     if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) for role in roles):
         problem = "{argument} is {value}, but must be the name of a column or a list of names"
         raise DataError(problem, argument="interactions", value=columns)

@@ -22,7 +22,7 @@ from jaxkick.data.columns import (
     to_floats,
     to_list,
 )
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, PAIR, Feature
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, PAIR, TIE, Feature
 from jaxkick.errors import DataError, plain
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Lineup",
     "Side",
     "Vocabulary",
+    "add_ties",
     "cell_kind",
     "check_home",
     "join",
@@ -387,6 +388,30 @@ def split_counts(
 
     sides = zip(side(1.0, first, second), side(-1.0, second, first), strict=True)
     return Block(*(np.stack(pair, 1).reshape(2 * len(level), -1) for pair in sides)), roles
+
+
+def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:
+    """Make two observations of every match: its score, and the logarithm of its margin of ties.
+
+    The logarithm is the sum of a feature of each competitor of both sides.
+
+    Args:
+        block: the features of each match's score.
+        sides: the competitors of each side.
+        vocabulary: the names, to which the `Feature` of each competitor is added.
+    """
+    names, both = vocabulary.names(), join(sides)
+    used = np.unique(both.features[both.features >= 0])
+    codes = np.full(len(names) + 1, -1, np.int32)
+    codes[used] = vocabulary.encode([Feature(names[code], TIE) for code in used], TIE)
+    ties = Block(codes[both.features], np.abs(both.coefficients))
+    missing = block.features.shape[1] - ties.features.shape[1]
+    ties = Block(
+        np.pad(ties.features, ((0, 0), (0, missing)), constant_values=-1),
+        np.pad(ties.coefficients, ((0, 0), (0, missing))),
+    )
+    pairs = zip(block, ties, strict=True)
+    return Block(*(np.stack(pair, 1).reshape(2 * len(both.features), -1) for pair in pairs))
 
 
 def join(blocks: Sequence[Block]) -> Block:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.rankings import dense_places
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, PAIR, WINNER, Feature, Schema
+from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, PAIR, TIE, WINNER, Feature, Schema
 from jaxkick.errors import DataError
 
 __all__ = ["Columns", "extend_table", "make_table", "name_column", "write_observations"]
@@ -175,7 +175,14 @@ class _Writer:
         columns: dict[str, Any] = {}
         if isinstance(schema.time, str):
             columns[schema.time] = self.whole.scale.to_user(self.whole.times[self.matches])
-        others = {HOME, LEVEL, PAIR, *schema.interactions, *(name for name, _ in schema.covariates)}
+        others = {
+            HOME,
+            LEVEL,
+            PAIR,
+            TIE,
+            *schema.interactions,
+            *(name for name, _ in schema.covariates),
+        }
         others = {name for name in others if not isinstance(name, Feature)}
         for sign, side in ((1.0, schema.first), (-1.0, schema.second)):
             members = self.members(sign, others)

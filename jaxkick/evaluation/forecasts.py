@@ -135,20 +135,20 @@ class Forecasts:
         """
         index, outcome = data.index, data.observations.outcome
         user_rows = np.arange(len(outcome)) if index.rows is None else index.rows
-        parts = []
+        parts, counts = [], is_counts(data)
         for likelihood, rows in stretches:
             sides = match_rows(data, rows)
             found, happened = PredictedScores(*(each[sides] for each in scores)), outcome[sides]
-            predict = _predict_counts if sides.shape[1] == 2 else _predict_outcomes
+            predict = _predict_counts if counts else _predict_outcomes
             probabilities, log_prob = predict(likelihood, happened, found, ties, data.outcome.dtype)
             # The sign of the difference of two counts says who won.
-            single = happened[:, 0] - happened[:, 1] if sides.shape[1] == 2 else happened[:, 0]
-            levels = outcome_levels(likelihood, ties, sides.shape[1] == 2)
+            single = happened[:, 0] - happened[:, 1] if counts else happened[:, 0]
+            levels = outcome_levels(likelihood, ties, counts)
             labels = outcome_labels(levels, single, user_rows[sides[:, 0]])
             parts.append((sides, probabilities, log_prob, labels))
         sides, probabilities, log_prob, labels = map(np.concatenate, zip(*parts, strict=True))
         rows = sides[:, 0]
-        columns = sides if sides.shape[1] == 2 else rows
+        columns = sides if counts else rows
         return Forecasts(
             rows=user_rows[rows],
             times=index.scale.to_user(index.times[rows]),
@@ -252,21 +252,21 @@ class Forecasts:
 
 
 def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
-    """Group observations by match: [matches, 2] for two counts of a match, else [matches, 1].
+    """Group observations by match: [matches, 2] if a match has two of them, else [matches, 1].
 
     Args:
         data: the matches.
         rows: observations in time order.
 
     Raises:
-        DataError: if one of the two counts of a match is missing.
+        DataError: if one of the two observations of a match is missing.
     """
-    if not is_counts(data):
+    if data.schema is None or data.schema.copies == 1:
         return rows[:, None]
     user_rows = data.index.rows
     pairs = np.resize(rows, (len(rows) // 2, 2))
     if len(rows) % 2 or user_rows is None or np.any(np.diff(user_rows[pairs], axis=1)):
-        raise DataError("The data has only one of the two counts of some match")
+        raise DataError("The data has only one of the two observations of some match")
     return pairs
 
 
@@ -306,8 +306,8 @@ def outcome_labels(levels: tuple[float, ...], outcome: np.ndarray, rows: np.ndar
 
 def outcome_probabilities(
     likelihood: AbstractLikelihood,
-    mean: Float[Array, " n"],
-    variance: Float[Array, " n"],
+    mean: Float[Array, "n ..."],
+    variance: Float[Array, "n ..."],
     ties: bool,
 ) -> Float[Array, "n levels"]:
     """Compute the probability of each of the `outcome_levels`."""
@@ -329,7 +329,9 @@ def _predict_outcomes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of all levels, and the log-probability of what happened."""
     parts = (happened, scores.mean, scores.variance)
-    outcome, mean, variance = (jnp.asarray(part[:, 0], dtype) for part in parts)
+    # All scores of a match, or its only one.
+    which = 0 if likelihood.num_predictors == 1 else slice(None)
+    outcome, mean, variance = (jnp.asarray(part[:, which], dtype) for part in parts)
     probabilities, log_prob = _predict_compiled(likelihood, outcome, mean, variance, ties)
     return np.asarray(probabilities, np.float64), np.asarray(log_prob, np.float64)
 
@@ -337,9 +339,9 @@ def _predict_outcomes(
 @eqx.filter_jit
 def _predict_compiled(
     likelihood: AbstractLikelihood,
-    outcome: Float[Array, " n"],
-    mean: Float[Array, " n"],
-    variance: Float[Array, " n"],
+    outcome: Float[Array, "n ..."],
+    mean: Float[Array, "n ..."],
+    variance: Float[Array, "n ..."],
     ties: bool,
 ) -> tuple[Float[Array, "n levels"], Float[Array, " n"]]:
     likelihood = resolve(likelihood, mean.dtype)
@@ -365,12 +367,13 @@ def _predict_counts(
         part = np.minimum(part, len(happened) - 1)
         mean, variance, covariance = (jnp.asarray(each[part], dtype) for each in scores)
         first, second = (
-            Prediction(mean=mean[:, k], variance=variance[:, k], likelihood=likelihood)
+            Prediction(mean=mean[:, k], variance=variance[:, k], likelihood=likelihood.count())
             for k in (0, 1)
         )
-        prediction = CountsPrediction(first=first, second=second, covariance=covariance[:, 0])
-        chances = [prediction.p_loss, prediction.p_tie, prediction.p_win]
-        probabilities.append(np.stack(chances, axis=1))
+        prediction = CountsPrediction(
+            first=first, second=second, covariance=covariance[:, 0], likelihood=likelihood
+        )
+        probabilities.append(prediction.results)
         log_probs.append(prediction.log_prob(happened[part]))
     found = np.concatenate(probabilities)[: len(happened)].astype(np.float64)
     if not ties:

@@ -115,6 +115,12 @@ def check_outcomes(
     if not single or likelihood.num_predictors != 1:
         _check_events(likelihood if not single else {"": likelihood}, data, mask)
         return
+    if data.index is not None and data.schema is not None and data.schema.tie_effects:
+        raise DataError(
+            f"The data was read with `tie_effects=True`, but {type(likelihood).__name__} has no "
+            "margin that depends on who plays",
+            "Use `likelihoods.VaryingTies(margin=...)`, or read the table without it.",
+        )
     if not is_known(data.outcome) or not (mask is None or is_known(mask)):
         return
     count = len(data.outcome) if data.index is None else len(data)

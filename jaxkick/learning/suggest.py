@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import LEVEL, OUTCOMES
+from jaxkick.data.schema import LEVEL, OUTCOMES, TIE
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
 from jaxkick.kernels import AbstractKernel, Constant, Matern12
@@ -15,11 +15,14 @@ from jaxkick.likelihoods import (
     Poisson,
     Probit,
     Ranking,
+    VaryingTies,
 )
 from jaxkick.model import Model
 
 __all__ = ["suggest_model"]
 
+# The variance of a competitor's part in the logarithm of the margin of ties.
+_TIE_VARIANCE = 0.1
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 
@@ -41,7 +44,8 @@ def suggest_model(
         data: the observations.
         likelihood: the likelihood, or its class. If `None`: `Probit` for outcomes -1 and +1,
             `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table read with
-            `counts=`, `Ranking` for rankings, else `Gaussian`.
+            `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`, else
+            `Gaussian`.
         kernel: the class of the kernel that changes with time.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
@@ -67,25 +71,33 @@ def suggest_model(
     used = np.ones(len(data), bool)
     if mask is not None:
         used = np.asarray(read_mask(mask, data))[: len(data)]
+    counted = data.schema is not None and data.schema.counts is not None
+    ranked = data.schema is not None and data.schema.is_ranking
+    tied = data.schema is not None and data.schema.tie_effects
+    events = used
+    if tied:
+        # The second row of a match has no outcome of its own.
+        used = used & np.isin(np.arange(len(data)), data.first_rows)
     outcome = data.observations.outcome[used]
     if not len(outcome):
         raise DataError("{argument} leaves no observation", argument="mask")
-    counted = data.schema is not None and data.schema.counts is not None
-    ranked = data.schema is not None and data.schema.is_ranking
     if likelihood is None:
         likelihood = Poisson if counted else Ranking if ranked else _likelihood_for(data, outcome)
+        likelihood = VaryingTies if tied else likelihood
     if isinstance(likelihood, type):
         joint = likelihood.num_predictors != 1
         likelihood = likelihood.from_outcomes(
-            data.subset(used).event_outcomes() if joint else outcome
+            data.subset(events).event_outcomes() if joint else outcome
         )
-    share = likelihood.score_variance(outcome) / len(data.chains)
+    share = likelihood.score_variance(outcome) / (len(data.chains) - tied)
     # All scores of counts lie around that of the mean count, which only the level can explain.
     offsets = {data.index.group_of(LEVEL): likelihood.score_offset(outcome)} if counted else {}
     kernels = {
         group: _kernel_for(data, used, number, share, offsets.get(group, 0.0), kernel)
         for number, group in enumerate(data.index.groups)
     }
+    if tied:
+        kernels[TIE] = Constant(_TIE_VARIANCE)
     alone = len(kernels) == 1
     return Model(next(iter(kernels.values())) if alone else kernels, likelihood)
 

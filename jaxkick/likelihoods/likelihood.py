@@ -136,6 +136,13 @@ class AbstractLikelihood(eqx.Module):
         """
         return self
 
+    def count(self) -> "AbstractLikelihood":
+        """Return the likelihood of the count of one side, given its own score.
+
+        It differs from this one where the counts of both sides are one outcome.
+        """
+        return self
+
     def check_events(self, outcome: np.ndarray) -> np.ndarray:
         """Return a boolean array, on the host, that is True for invalid events.
 
@@ -301,6 +308,32 @@ class AbstractLikelihood(eqx.Module):
     def rank_probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... S S"]:
         """Compute the probability of each side for each place; for likelihoods of rankings."""
         raise NotImplementedError(f"{type(self).__name__} is not a likelihood of rankings.")
+
+    def joint_probabilities(
+        self, mean: ArrayLike, variance: ArrayLike, largest: int = 10
+    ) -> Float[Array, "... first second"]:
+        """Compute the probability of each pair of counts from 0 to `largest`.
+
+        For likelihoods of counts.
+
+        Args:
+            mean: means of the scores of both sides, of shape (..., 2).
+            variance: their variances.
+            largest: the largest count of either side; larger ones are omitted.
+
+        Returns:
+            Probabilities of shape (..., largest + 1, largest + 1): the first side's count, then
+            the second side's.
+        """
+        mean, variance = align(mean, variance)
+        counts = jnp.arange(largest + 1, dtype=mean.dtype)
+        log_probs = self.predictive_log_prob(counts, mean[..., None], variance[..., None])
+        first, second = jnp.moveaxis(jnp.exp(log_probs), -2, 0)
+        return first[..., :, None] * second[..., None, :]
+
+    def joint_log_prob(self, counts: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Values:
+        """Compute the log-probability of the counts of both sides, along the last axis."""
+        return jnp.sum(self.predictive_log_prob(counts, mean, variance), axis=-1)
 
     def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
         """Compute the mean of the outcome for f ~ N(mean, variance); NaN if there is none."""

@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._math import (
+    LOG_SQRT_2PI,
     Derivatives,
     Local,
     bounded_exp,
@@ -18,12 +19,18 @@ from jaxkick._math import (
     pair_mean,
     skellam_cdf,
     tilted_log_partition,
+    tilted_log_partition_of_two,
 )
 from jaxkick._typing import Array, Float, Key, Values
 from jaxkick.likelihoods.integrals import align, log_partition_by_quadrature
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
 from jaxkick.likelihoods.numeric import Poisson, draw_poisson
-from jaxkick.likelihoods.ordinal import bounds_by_margin, margin_warnings, normal_between
+from jaxkick.likelihoods.ordinal import (
+    OrdinalProbit,
+    bounds_by_margin,
+    margin_warnings,
+    normal_between,
+)
 from jaxkick.parameters import AbstractParameter, named, positive, real
 
 __all__ = ["BivariatePoisson", "DixonColes", "VaryingTies"]
@@ -64,6 +71,14 @@ class VaryingTies(AbstractLikelihood):
     def check_events(self, outcome: np.ndarray) -> np.ndarray:
         return self.check(outcome[..., 0])
 
+    def duel(self) -> OrdinalProbit:
+        """Return the likelihood of a match whose margin is not changed: at g = 0."""
+        return OrdinalProbit(self.margin)
+
+    def given_ties(self, mean: Float[Array, "..."], variance: Float[Array, "..."]) -> "_KnownTies":
+        """Return the likelihood of matches given f alone, for g ~ N(mean, variance)."""
+        return _KnownTies(self, mean, variance)
+
     def warnings(self) -> tuple[tuple[str, str], ...]:
         return margin_warnings(float(self.margin.value))
 
@@ -73,7 +88,7 @@ class VaryingTies(AbstractLikelihood):
 
     def log_prob(self, outcome: Values, score: Values) -> Values:
         f, g = score[..., 0], score[..., 1]
-        return self._given_factor(outcome[..., 0], g, f, jnp.ones_like(f))
+        return self._given_factor(g, outcome[..., 0], f, jnp.ones_like(f)).value
 
     def log_partition(
         self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
@@ -82,31 +97,17 @@ class VaryingTies(AbstractLikelihood):
             return log_partition_by_quadrature(self, outcome, mean, variance, weight)
         mean, variance, outcome = align(mean, variance, outcome)
         result, inverse_scale = outcome[..., 0], lax.rsqrt(1 + variance[..., 0])
-        one = jnp.ones_like(result)
-        fixed, fixed_scale = lax.stop_gradient((self, inverse_scale))
-
-        def integrate(f_mean: Values) -> Derivatives:
-            """Integrate over g; the integral over f has a closed form."""
-            fixed_mean = lax.stop_gradient(f_mean)
-            return tilted_log_partition(
-                _local(lambda g: self._given_factor(result, g, f_mean, inverse_scale)),
-                _local(lambda g: fixed._given_factor(result, g, fixed_mean, fixed_scale)),
-                None,
-                mean[..., 1],
-                variance[..., 1],
-                None,
-            )
-
-        def with_slope(f_mean: Values) -> tuple[Derivatives, Values]:
-            found, change = jax.jvp(integrate, (f_mean,), (one,))
-            return found, change.value
-
-        (found, first), (_, second) = jax.jvp(with_slope, (mean[..., 0],), (one,))
-        return Derivatives(
-            found.value,
-            jnp.stack([first, found.first], axis=-1),
-            jnp.stack([second, found.second], axis=-1),
+        arguments = (result, mean[..., 0], inverse_scale)
+        fixed, fixed_arguments = lax.stop_gradient((self, arguments))
+        in_g, in_f = tilted_log_partition_of_two(
+            lambda g: self._local(g, *arguments),
+            lambda g: fixed._local(g, *fixed_arguments),
+            lambda g: self._given_factor(g, *arguments)[1:],
+            mean[..., 1],
+            variance[..., 1],
         )
+        pairs = zip(in_f[1:], in_g[1:], strict=True)
+        return Derivatives(in_g.value, *(jnp.stack(pair, axis=-1) for pair in pairs))
 
     def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
         mean, variance = align(mean, variance)
@@ -121,14 +122,78 @@ class VaryingTies(AbstractLikelihood):
         return jnp.stack([result, jnp.zeros_like(result)], axis=-1)
 
     def _results_at(self, score: float) -> list[float]:
-        return np.asarray(self.result_probabilities(jnp.array([score, 0.0]), 0.0)).tolist()
+        return self.duel()._results_at(score)
 
     def _width(self, g: Values) -> Values:
         return self.margin.value.astype(g.dtype) * jnp.exp(jnp.minimum(g, _LARGEST_LOG))
 
-    def _given_factor(self, result: Values, g: Values, mean: Values, scale: Values) -> Values:
-        """Compute log P(result | g) for f plus noise with this mean and inverse deviation."""
-        return normal_between(bounds_by_margin(result, self._width(g)), mean, scale).value
+    def _given_factor(self, g: Values, result: Values, mean: Values, scale: Values) -> Derivatives:
+        """Compute log P(result | g) and its derivatives in the mean of f.
+
+        Args:
+            g: logarithm of the factor of the margin.
+            result: loss, tie or win.
+            mean: mean of f.
+            scale: inverse deviation of f plus noise.
+        """
+        return normal_between(bounds_by_margin(result, self._width(g)), mean, scale)
+
+    def _local(self, g: Values, result: Values, mean: Values, scale: Values) -> Local:
+        """Compute log P(result | g) and its derivatives in g."""
+        value, first, second = self._given_factor(g, result, mean, scale)
+        width = self._width(g)
+        tie, far = result == 0, jnp.stack([width - mean, width + mean]) * scale
+        # Densities at both ends of the margin times its width, relative to the probability.
+        log_share = jnp.where(tie, -0.5 * far * far - LOG_SQRT_2PI - value, -jnp.inf)
+        share = scale * width * jnp.exp(log_share)
+        inward = share[0] + share[1]
+        bend = -scale * width * (far[0] * share[0] + far[1] * share[1]) - inward**2
+        slope = jnp.where(tie, inward, -width * result * first)
+        bend = jnp.where(tie, bend, width**2 * second)
+        limited = g > _LARGEST_LOG
+        return Local(value, jnp.where(limited, 0.0, slope), jnp.where(limited, 0.0, slope + bend))
+
+
+class _KnownTies(AbstractLikelihood):
+    """`VaryingTies` of matches whose g has a known distribution: a likelihood of f alone.
+
+    Attributes:
+        likelihood: the likelihood of both scores.
+        mean: mean of g, of each match.
+        variance: variance of g.
+    """
+
+    likelihood: VaryingTies
+    mean: Float[Array, "..."]
+    variance: Float[Array, "..."]
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        return self.likelihood.levels
+
+    @property
+    def domain(self) -> str:
+        return self.likelihood.domain
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        return self.predictive_log_prob(outcome, score, jnp.zeros_like(score))
+
+    def predictive_log_prob(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike
+    ) -> Values:
+        outcome = _pair(jnp.asarray(outcome), jnp.zeros_like(self.mean))
+        return self.likelihood.predictive_log_prob(outcome, *self._both(mean, variance))
+
+    def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
+        return self.likelihood.probabilities(*self._both(mean, variance))
+
+    def _both(self, mean: ArrayLike, variance: ArrayLike) -> tuple[Values, Values]:
+        mean, variance = align(mean, variance)
+        return _pair(mean, self.mean), _pair(variance, self.variance)
+
+
+def _pair(first: Values, second: Values) -> Values:
+    return jnp.stack(jnp.broadcast_arrays(first, second), axis=-1)
 
 
 class _AbstractGoals(AbstractLikelihood):
@@ -154,25 +219,23 @@ class _AbstractGoals(AbstractLikelihood):
     def score_offset(self, outcome: np.ndarray) -> float:
         return Poisson().score_offset(outcome)
 
+    def difference(self, base_rate: float) -> AbstractLikelihood:
+        """Return the likelihood of the difference of both counts.
+
+        It is that of independent counts: a shared count cancels, and Dixon and Coles' factors
+        move as much from ties to wins as to losses, which leaves expected results as they are.
+        """
+        return Poisson().difference(base_rate)
+
     def joint_probabilities(
         self, mean: ArrayLike, variance: ArrayLike, largest: int = 10
     ) -> Float[Array, "... first second"]:
-        """Compute the probability of each pair of counts from 0 to `largest`.
-
-        Args:
-            mean: means of the two scores, of shape (..., 2).
-            variance: their variances.
-            largest: the largest count of either side; larger ones are omitted.
-
-        Returns:
-            Probabilities of shape (..., largest + 1, largest + 1): the first side's count, then
-            the second side's.
-        """
         mean, variance = align(mean, variance)
-        counts = jnp.arange(largest + 1, dtype=mean.dtype)
-        pairs = jnp.stack(jnp.meshgrid(counts, counts, indexing="ij"), axis=-1)
-        mean, variance = mean[..., None, None, :], variance[..., None, None, :]
-        return jnp.exp(self.predictive_log_prob(pairs, mean, variance))
+        independent = Poisson().joint_probabilities(mean, variance, largest)
+        return self._relate(independent, mean, variance)
+
+    def joint_log_prob(self, counts: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Values:
+        return self.predictive_log_prob(counts, mean, variance)
 
     def result_probabilities(
         self, mean: ArrayLike, variance: ArrayLike, ties: bool | None = None
@@ -203,6 +266,10 @@ class _AbstractGoals(AbstractLikelihood):
         """Compute `log_partition` for a likelihood that is a sum of functions of f times g."""
 
     @abc.abstractmethod
+    def _relate(self, independent: Values, mean: Values, variance: Values) -> Values:
+        """Turn the probabilities of pairs of independent counts into those of these counts."""
+
+    @abc.abstractmethod
     def _moved(self, f: Values, g: Values) -> Values:
         """Compute the probability that is moved from ties to each side's wins by one goal."""
 
@@ -231,6 +298,9 @@ class BivariatePoisson(_AbstractGoals):
             f"counts of both sides, of which {float(self.shared.value):.2g} are shared on average; "
             "a score higher by 0.1 raises the rate of the others by 10.5 % (BivariatePoisson)"
         )
+
+    def count(self) -> "_CountWithShare":
+        return _CountWithShare(self.shared)
 
     @classmethod
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
@@ -269,6 +339,19 @@ class BivariatePoisson(_AbstractGoals):
         shared = draw_poisson(common, log_shared)
         return draw_poisson(own, score) + shared[..., None]
 
+    def _relate(self, independent: Values, mean: Values, variance: Values) -> Values:
+        log_shared = self._log_shared(mean.dtype)
+        one_more = [(0, 0)] * (independent.ndim - 2) + [(1, 0), (1, 0)]
+
+        def add_count(carry: tuple[Values, Values], count: Values):
+            grid, total = carry
+            weight = jnp.exp(Poisson().log_prob(count, log_shared))
+            return (jnp.pad(grid[..., :-1, :-1], one_more), total + weight * grid), None
+
+        counts = jnp.arange(independent.shape[-1], dtype=mean.dtype)
+        (_, total), _ = lax.scan(add_count, (independent, jnp.zeros_like(independent)), counts)
+        return total
+
     def _moved(self, f: Values, g: Values) -> Values:
         return jnp.zeros_like(f)
 
@@ -297,6 +380,9 @@ class DixonColes(_AbstractGoals):
             f"counts of both sides, with 1–1 {100 * abs(rho):.2g} % {change} frequent than for "
             "independent counts; a score higher by 0.1 raises a rate by 10.5 % (DixonColes)"
         )
+
+    def count(self) -> Poisson:
+        return Poisson()
 
     @classmethod
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
@@ -331,6 +417,13 @@ class DixonColes(_AbstractGoals):
         sign = jnp.where(jnp.all(low, axis=-1), sign, 0.0)
         return terms.plus(jnp.log(jnp.maximum(jnp.abs(rho), 1e-30)), sign, moved).result()
 
+    def _relate(self, independent: Values, mean: Values, variance: Values) -> Values:
+        parts = jnp.moveaxis(mean, -1, 0), jnp.moveaxis(variance, -1, 0)
+        (moved,) = pair_mean(lambda f, g: (self._moved(f, g),), *parts)
+        low = np.zeros(independent.shape[-2:])
+        low[:2, :2] = np.array([[-1.0, 1.0], [1.0, -1.0]])[: len(low), : len(low)]
+        return independent + moved[..., None, None] * jnp.asarray(low, mean.dtype)
+
     def _factor(self, outcome: Values, score: Values) -> Values:
         limited = self._log_limited(score)
         zero, one = -jnp.exp(limited), jnp.exp(limited - score)
@@ -350,6 +443,35 @@ class DixonColes(_AbstractGoals):
     def _moved(self, f: Values, g: Values) -> Values:
         limited = self._log_limited(f) + self._log_limited(g) - bounded_exp(f) - bounded_exp(g)
         return self._correlation(f.dtype) * jnp.exp(limited)
+
+
+class _CountWithShare(AbstractLikelihood):
+    """The count of one side under `BivariatePoisson`: a Poisson count with rate exp(f) + shared.
+
+    Attributes:
+        shared: the rate of the shared part; positive.
+    """
+
+    shared: AbstractParameter = eqx.field(converter=named("shared", positive))
+
+    @property
+    def domain(self) -> str:
+        return Poisson().domain
+
+    def check(self, outcome: np.ndarray) -> np.ndarray:
+        return Poisson().check(outcome)
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        log_shared = jnp.log(jnp.maximum(self.shared.value.astype(score.dtype), 1e-30))
+        return Poisson().log_prob(outcome, jnp.logaddexp(score, log_shared))
+
+    def predictive_mean(self, mean: ArrayLike, variance: ArrayLike) -> Values:
+        own = Poisson().predictive_mean(mean, variance)
+        return own + self.shared.value.astype(own.dtype)
+
+    def predictive_variance(self, mean: ArrayLike, variance: ArrayLike) -> Values:
+        own = Poisson().predictive_variance(mean, variance)
+        return own + self.shared.value.astype(own.dtype)
 
 
 class _Terms(NamedTuple):

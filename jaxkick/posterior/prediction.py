@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Float
@@ -33,21 +34,22 @@ class AbstractPrediction(eqx.Module):
     @property
     def p_win(self) -> Float[Array, "..."]:
         """The probability that the first side wins; a scalar for one match."""
-        return self._results()[..., 2]
+        return self.results[..., 2]
 
     @property
     def p_tie(self) -> Float[Array, "..."]:
         """The probability of a tie; zero under a likelihood without ties."""
-        return self._results()[..., 1]
+        return self.results[..., 1]
 
     @property
     def p_loss(self) -> Float[Array, "..."]:
         """The probability that the first side loses."""
-        return self._results()[..., 0]
+        return self.results[..., 0]
 
+    @property
     @abc.abstractmethod
-    def _results(self) -> Float[Array, "... 3"]:
-        """Compute the probabilities of loss, tie and win."""
+    def results(self) -> Float[Array, "... 3"]:
+        """The probabilities of loss, tie and win of the first side, along the last axis."""
 
     @abc.abstractmethod
     def _columns(self) -> dict[str, Float[Array, "..."]]:
@@ -157,7 +159,8 @@ class Prediction(AbstractPrediction):
                 value=wrong.ravel()[0].item(),
             )
 
-    def _results(self) -> Float[Array, "... 3"]:
+    @property
+    def results(self) -> Float[Array, "... 3"]:
         return call_compiled(self.likelihood.result_probabilities, self.mean, self.variance)
 
     def _columns(self) -> dict[str, Float[Array, "..."]]:
@@ -173,7 +176,7 @@ class Prediction(AbstractPrediction):
                 name: x for name, x in moments.items() if not (x.size and jnp.isnan(x).all())
             }
         if likelihood.has_results:
-            loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
+            loss, tie, win = jnp.moveaxis(self.results, -1, 0)
             ties = {"p_tie": tie} if likelihood.has_ties else {}
             return {**columns, "p_win": win, **ties, "p_loss": loss}
         if likelihood.levels:
@@ -186,20 +189,23 @@ class Prediction(AbstractPrediction):
 class CountsPrediction(AbstractPrediction):
     """The counts of both sides of each match, such as goals.
 
-    The two counts are independent given the scores. The scores are correlated, because they
-    share the features of all counts, such as the level.
+    The scores of the two counts are correlated, because they share the features of all counts,
+    such as the level. Given the scores, the counts are independent, unless the likelihood is one
+    of both counts.
 
     Attributes:
         first: the count of the first side.
         second: the count of the second side.
         covariance: posterior covariance of the two scores.
         library: the library of the user's tables, for `to_frame`.
+        likelihood: the likelihood of both counts; `None` for that of `first` for each.
     """
 
     first: Prediction
     second: Prediction
     covariance: Float[Array, "..."]
     library: str | None = eqx.field(default=None, static=True)
+    likelihood: AbstractLikelihood | None = None
 
     def grid(self, largest: int | None = None) -> Float[Array, "... G G"]:
         """Return the joint probability of all pairs of counts.
@@ -212,8 +218,7 @@ class CountsPrediction(AbstractPrediction):
             along the columns, both from zero.
         """
         top = self._largest() if largest is None else largest
-        counts = jnp.arange(top + 1, dtype=self.first.mean.dtype)
-        return _join(self.first, self.second, *self._shared(), counts)
+        return _mix_grids(self.likelihood or self.first.likelihood, *self._given_shared(), top)
 
     def difference(self) -> Distribution:
         """Return the distribution of the first side's count minus the second's."""
@@ -225,10 +230,13 @@ class CountsPrediction(AbstractPrediction):
     def log_prob(self, counts: ArrayLike) -> Float[Array, "..."]:
         """Return the log probability of two counts of each match, [..., 2]."""
         counts = jnp.asarray(counts, self.first.mean.dtype)
-        joint = _join(self.first, self.second, *self._shared(), counts[..., None, :])
-        return jnp.log(joint[..., 0, 1])
+        mean, variance, shares = self._given_shared()
+        likelihood = self.likelihood or self.first.likelihood
+        log_probs = call_compiled(likelihood.joint_log_prob, counts, mean, variance)
+        return jax.nn.logsumexp(jnp.moveaxis(log_probs, 0, -1), axis=-1, b=shares)
 
-    def _results(self) -> Float[Array, "... 3"]:
+    @property
+    def results(self) -> Float[Array, "... 3"]:
         grid = self.grid()
         tie = jnp.trace(grid, axis1=-2, axis2=-1)
         loss = jnp.sum(jnp.triu(grid, 1), axis=(-2, -1))
@@ -236,7 +244,7 @@ class CountsPrediction(AbstractPrediction):
         return jnp.stack([loss, tie, win], axis=-1) / (loss + tie + win)[..., None]
 
     def _columns(self) -> dict[str, Float[Array, "..."]]:
-        loss, tie, win = jnp.moveaxis(self._results(), -1, 0)
+        loss, tie, win = jnp.moveaxis(self.results, -1, 0)
         expected = {
             "first_expected": self.first.outcome_mean,
             "second_expected": self.second.outcome_mean,
@@ -251,15 +259,24 @@ class CountsPrediction(AbstractPrediction):
         ]
         return int(max(jnp.max(top, initial=0.0) for top in tops)) + 1
 
-    def _shared(self) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """Compute the slopes of both scores in one standard normal variable that they share."""
-        known = (self.first.variance == 0) | (self.second.variance == 0)
-        ratio = jnp.sqrt(self.first.variance / jnp.where(known, 1.0, self.second.variance))
+    def _given_shared(
+        self,
+    ) -> tuple[Float[Array, "J ... 2"], Float[Array, "J ... 2"], Float[Array, " J"]]:
+        """Moments of both scores given what they share, at nodes of it, and the nodes' weights."""
+        first, second = self.first, self.second
+        known = (first.variance == 0) | (second.variance == 0)
+        ratio = jnp.sqrt(first.variance / jnp.where(known, 1.0, second.variance))
         ratio = jnp.where(known, 1.0, ratio)
         size = jnp.abs(self.covariance)
-        along = jnp.sqrt(jnp.minimum(size * ratio, self.first.variance))
-        across = jnp.sqrt(jnp.minimum(size / ratio, self.second.variance))
-        return along, jnp.sign(self.covariance) * across
+        along = jnp.sqrt(jnp.minimum(size * ratio, first.variance))
+        across = jnp.sqrt(jnp.minimum(size / ratio, second.variance))
+        slopes = jnp.stack([along, jnp.sign(self.covariance) * across], axis=-1)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        places = jnp.asarray(nodes, slopes.dtype).reshape(-1, *[1] * slopes.ndim)
+        mean = jnp.stack([first.mean, second.mean], axis=-1) + slopes * places
+        variance = jnp.stack([first.variance, second.variance], axis=-1) - slopes**2
+        variance = jnp.broadcast_to(jnp.maximum(variance, 0.0), mean.shape)
+        return mean, variance, jnp.asarray(weights / weights.sum(), slopes.dtype)
 
 
 class RankPrediction(eqx.Module):
@@ -359,23 +376,19 @@ class RankPrediction(eqx.Module):
         return f"RankPrediction of {len(self.names)} sides\n{self.to_frame(None)!r}"
 
 
-def _join(
-    first: Prediction,
-    second: Prediction,
-    along: Float[Array, "..."],
-    across: Float[Array, "..."],
-    counts: Float[Array, "... G"],
+@eqx.filter_jit
+def _mix_grids(
+    likelihood: AbstractLikelihood,
+    mean: Float[Array, "J ... 2"],
+    variance: Float[Array, "J ... 2"],
+    shares: Float[Array, " J"],
+    largest: int,
 ) -> Float[Array, "... G G"]:
-    """Integrate the product of both counts' probabilities over the variable that they share."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    places = jnp.asarray(nodes, counts.dtype)
-    shares = jnp.asarray(weights / weights.sum(), counts.dtype)
-    slopes = jnp.stack([along, across])[..., None]
-    mean = jnp.stack([first.mean, second.mean])[..., None] + slopes * places
-    variance = jnp.stack([first.variance, second.variance])[..., None] - slopes**2
-    variance = jnp.broadcast_to(jnp.maximum(variance, 0.0), mean.shape)
-    log_probs = call_compiled(
-        first.likelihood.predictive_log_prob, counts, mean[..., None], variance[..., None]
-    )
-    own, other = jnp.exp(log_probs)
-    return jnp.einsum("j,...ja,...jb->...ab", shares, own, other)
+    """Average the joint probabilities of both counts over what their scores share."""
+
+    def add(total: Array, node: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        mean, variance, share = node
+        return total + share * likelihood.joint_probabilities(mean, variance, largest), None
+
+    nothing = jnp.zeros((*mean.shape[1:-1], largest + 1, largest + 1), mean.dtype)
+    return lax.scan(add, nothing, (mean, variance, shares))[0]

@@ -19,7 +19,7 @@ from jaxkick.data.queries import (
     read_ranking,
 )
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, read_mapping, with_role
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, TIE, read_mapping, with_role
 from jaxkick.data.tables import extend_table, make_table
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import ScoreMoments
@@ -346,16 +346,26 @@ def _covariance(predictor: AbstractPredictor, chosen: Competitors) -> np.ndarray
 def _predict(
     predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool
 ) -> Prediction | CountsPrediction:
-    directory = predictor._directory
+    directory, duel = predictor._directory, predictor.model.duel
 
     def prediction(moments: ScoreMoments) -> Prediction:
-        likelihood = resolve(predictor.model.duel, moments.mean.dtype)
+        likelihood = resolve(duel, moments.mean.dtype).count()
         return Prediction(moments.mean, moments.variance, likelihood, directory.library)
 
     first, second, favour = match
     if directory.schema is None or directory.schema.counts is None:
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        return prediction(_combine(predictor, time, sides, favour, allow_unknown))
+        score = _combine(predictor, time, sides, favour, allow_unknown)
+        if directory.schema is not None and directory.schema.tie_effects:
+            # One side at a time: two sides would have a skill as a pair.
+            parts = [
+                _combine(predictor, time, {name: (with_role(side, TIE), 1.0)}, {}, allow_unknown)
+                for name, (side, _) in sides.items()
+            ]
+            ties = (sum(part) for part in zip(*parts, strict=True))
+            duel = predictor.model.likelihood_of("")
+            duel = duel.given_ties(*ties)  # pyright: ignore[reportAttributeAccessIssue]
+        return prediction(score)
     attack, defence = with_role(first, ATTACK), with_role(second, DEFENCE)
     own = {"first": (attack, 1.0), "second": (defence, -1.0)}
     attack, defence = with_role(second, ATTACK), with_role(first, DEFENCE)
@@ -367,4 +377,5 @@ def _predict(
     # opposite signs cancel: var(one + two) = var(one) + var(two) + 2 cov(one, two).
     both = _combine(predictor, time, {**own, **other}, {LEVEL: 2.0}, allow_unknown)
     covariance = 0.5 * (both.variance - one.variance - two.variance)
-    return CountsPrediction(prediction(one), prediction(two), covariance, directory.library)
+    sides, likelihood = (prediction(one), prediction(two)), resolve(duel, one.mean.dtype)
+    return CountsPrediction(*sides, covariance, directory.library, likelihood)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, TIE, Feature
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.leaderboard import (
     Competitors,
@@ -153,6 +153,7 @@ def assemble_cast(index: Index) -> Cast:
         index: the data's index.
     """
     counts = index.schema is not None and index.schema.counts is not None
+    ties = index.schema is not None and index.schema.tie_effects
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
     known = _constants(index)
@@ -167,6 +168,8 @@ def assemble_cast(index: Index) -> Cast:
         name
         for name, count in zip(index.names, index.counts, strict=True)
         if count and name not in own and name not in (home, level)
+        # The page makes no forecasts from them.
+        if not (ties and isinstance(name, Feature) and name.role == TIE)
     ]
     # Two sides of a ranking have features of their own, for which the page has no choice.
     shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []
@@ -273,7 +276,8 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
 
     Coefficients of covariates go as far as those of the data.
     """
-    likelihood = posterior.model.duel
+    likelihood = next(iter(posterior.model.likelihoods.values()))
+    likelihood = likelihood if likelihood.num_predictors == 2 else posterior.model.duel
     own = [
         _extremes(knots, np.arange(part, cast.parts * len(cast.competitors.names), cast.parts))
         for part in range(cast.parts)

@@ -79,6 +79,8 @@ def tabulate_outcomes(
         "whole": whole,
         "signed": not np.any(likelihood.check(np.array([-1.0]))),
     }
+    if likelihood.num_predictors != 1:
+        return {**description, "table": None}  # the page knows one score
     classes = _classes(likelihood, scores) if whole and not levels else None
     tails = 0.5 - 0.5 * interval, 0.5 + 0.5 * interval
 
@@ -119,6 +121,8 @@ def tabulate_counts(likelihood: AbstractLikelihood, scores: Range) -> dict[str, 
         classes of counts. The table is `None` if outcomes are not counts.
     """
     likelihood = resolve(likelihood)
+    if likelihood.num_predictors != 1:
+        return {"table": None}  # the page joins independent counts
     refuses_negative = np.all(likelihood.check(np.array([-1.0])))
     if likelihood.levels or not (likelihood.is_discrete and refuses_negative):
         return {"table": None}
