@@ -17,8 +17,8 @@ performance for each side. The probabilities of all places follow by the same in
 jaxkick's, from their moments in units of their noise. Their parameters have the lowest log loss of
 the winner from 1996 to 2005 on a grid around the defaults. Unclassified sides tie for the last
 place in openskill. TrueSkillThroughTime needs a margin for ties, so it gets them in the order of
-the table (laps driven). It runs twice: its forward pass alone, and smoothed on the last ten years
-before each season, then forward through the season. Smoothing before every race would take hours.
+the table (laps driven). Its forecasts are those of its forward pass: smoothing before every race
+would take hours.
 """
 
 import argparse
@@ -203,35 +203,8 @@ def _forward_moments(history) -> tuple[list, list]:
     return means, variances
 
 
-def run_smoothed_ttt(
-    races: Races, members: list[list[str]], gamma: float, sigma: float
-) -> tuple[list, list]:
-    """Converge on the ten years before each season, then filter the season's races."""
-    import trueskillthroughtime as ttt
-
-    means, variances = [], []
-    for season in range(int(TEST), 2016):
-        begin, middle, end = np.searchsorted(
-            races.dates, [str(season - 10), str(season), str(season + 1)]
-        )
-        past = _history(races, members, range(begin, middle), gamma=gamma, sigma=sigma)
-        past.convergence(epsilon=0.01, verbose=False)
-        latest = {name: curve[-1] for name, curve in past.learning_curves().items()}
-        priors = {}
-        for race in reversed(range(middle, end)):
-            for name in itertools.chain.from_iterable(members[row] for row in races.sides[race]):
-                if name in latest:
-                    day, skill = latest[name]
-                    known = skill.forget(gamma, _day(races.dates[race]) - day)
-                    priors[name] = ttt.Player(known, gamma=gamma)
-        options = {"gamma": gamma, "sigma": sigma, "priors": priors}
-        found = _forward_moments(_history(races, members, range(middle, end), **options))
-        means, variances = means + found[0], variances + found[1]
-    return means, variances
-
-
-def tune(races: Races, name: str, run: Callable, *grids: tuple[float, ...]) -> tuple:
-    """Return the metrics of a rival with the best parameters of a grid, and these parameters."""
+def tune(races: Races, name: str, run: Callable, *grids: tuple[float, ...]) -> np.ndarray:
+    """Return the metrics of a rival with the best parameters of a grid."""
     best, chosen, kept = np.inf, None, None
 
     def measure_at(which: np.ndarray, mean: list, variance: list) -> np.ndarray:
@@ -243,7 +216,7 @@ def tune(races: Races, name: str, run: Callable, *grids: tuple[float, ...]) -> t
         if loss < best:
             best, chosen, kept = loss, parameters, measure_at(races.tested, mean, variance)
     print(f"{name}: parameters {chosen}, log loss {best:.4f} before {TEST}", flush=True)
-    return kept, chosen
+    return kept
 
 
 def grid_scores(rows: pd.DataFrame, races: Races, chosen: np.ndarray) -> list[np.ndarray]:
@@ -303,13 +276,11 @@ def rivals(options: argparse.Namespace) -> None:
         members = members_of(rows, cars)
         name = f"openskill, {what}"
         run = functools.partial(run_openskill, races, members)
-        grids = (25 / 300, 0.25, 0.5, 1.0), (25 / 3, 25 / 6), (25 / 6, 25 / 3, 25.0, 75.0)
-        found[name], _ = tune(races, name, run, *grids)
+        grids = (25 / 300, 0.5), (25 / 3,), (25 / 6, 25 / 3, 25.0, 75.0)
+        found[name] = tune(races, name, run, *grids)
         name = f"TrueSkillThroughTime, {what}"
         run = functools.partial(run_ttt, races, members)
-        found[name], chosen = tune(races, name, run, (0.003, 0.01, 0.03, 0.06), (0.7, 2.0))
-        mean, variance = run_smoothed_ttt(races, members, *chosen)
-        found[f"{name}, smoothed"] = races.measure(races.tested, mean, variance)
+        found[name] = tune(races, name, run, (0.01, 0.03, 0.06), (0.7, 2.0))
         store(options, found)
     for name, metrics in found.items():
         report(name, metrics, metrics)
@@ -393,7 +364,7 @@ def speed(options: argparse.Namespace) -> None:
     step, iterations = history.convergence(0.01, options.iterations, verbose=False)
     total, processor = time.perf_counter() - begin, time.process_time() - busy
     print(
-        f"TrueSkillThroughTime: {total:.0f} s; processor time {processor:.0f} s, of which first pass "
+        f"TrueSkillThroughTime: {total:.0f} s; processor time {processor:.0f} s, first pass "
         f"{first:.1f} s, then {iterations} iterations of {(processor - first) / iterations:.1f} s; "
         f"the last changes means by up to {step[0]:.3g} and deviations by {step[1]:.3g}"
     )
