@@ -23,6 +23,8 @@ def test_runs(path, tmp_path):
     if "load_nba" in code:
         (tmp_path / "nba_elo.csv.gz").symlink_to(shared_data("nba_games.csv.gz"))
         environment[FOLDER_VARIABLE] = str(tmp_path)
+    if "formula1.csv.gz" in code:
+        environment[FOLDER_VARIABLE] = str(shared_data("formula1.csv.gz").parent)
     subprocess.run(
         [sys.executable, "-c", code],
         cwd=FOLDER,
