@@ -228,7 +228,9 @@ def rank_metrics(
     right = np.sign(expected[:, None, :] - expected[:, :, None]) * 0.5 + 0.5
     pairs = np.maximum(ahead.sum(axis=(1, 2)), 1)
     pairwise = np.sum(right * ahead, axis=(1, 2)) / pairs
+    # Equal favourites share the mean of their ranks.
     better = np.sum(p_win[:, None, :] > p_win[:, :, None], axis=2)
+    better = better + 0.5 * (np.sum(p_win[:, None, :] == p_win[:, :, None], axis=2) - 1)
     reciprocal = np.sum(wins / (1.0 + better), axis=1) / wins.sum(axis=1)
     return log_loss, np.mean(-np.log(chance), axis=1), pairwise, reciprocal
 

@@ -87,3 +87,5 @@ def test_metrics_against_enumeration():
         np.testing.assert_allclose(found[2][0], right)
         ranks = [1 + np.sum(table[:, 0] > table[side, 0]) for side in best]
         np.testing.assert_allclose(found[3][0], np.mean(1.0 / np.array(ranks)))
+    even = rank_metrics(np.array([[1.0, 2.0, 3.0]]), np.full((1, 3, 3), 1 / 3))
+    np.testing.assert_allclose(even[3], 0.5)
