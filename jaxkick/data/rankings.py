@@ -95,14 +95,13 @@ class RankedSides(NamedTuple):
         if not self.by_points:
             wrong = ~unknown & ((self.numbers < 1) | (self.numbers != np.round(self.numbers)))
             problem = "{argument} is {value}, but ranks are 1, 2, 3, …"
-            remedy = f"Pass numbers of which the larger are better as {{{POINTS}}}"
+            remedy = f"Count ranks from 1; if larger numbers are better, pass them as {{{POINTS}}}"
             self._refuse(checks, wrong, problem, remedy, "rank", self.numbers)
             self._refuse(
                 checks,
                 _has_hole(self.events, self.numbers) & ~wrong,
                 "{argument} is {value} in {event}, but nobody has the rank before",
-                "Add the missing row; or, if only the order counts, pass numbers of which the "
-                f"larger are better as {{{POINTS}}}",
+                "Add the missing row, or number the ranks of each event again",
                 "rank",
                 self.numbers,
             )

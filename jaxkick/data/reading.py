@@ -441,6 +441,10 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
                 f"`{readings[0]}=`",
                 "Read both alike.",
             )
+        effects = [part.schema is not None and part.schema.tie_effects for part in (first, other)]
+        if effects[0] != effects[1]:
+            problem = "Only some of the matches were read with `tie_effects=True`"
+            raise DataError(problem, "Read all alike.")
         if bool(first.kind_names) != bool(other.kind_names):
             raise DataError(
                 "Only some of the observations have a kind",

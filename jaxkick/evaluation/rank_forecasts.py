@@ -226,8 +226,10 @@ def rank_metrics(
     log_loss = np.sum(-np.log(np.maximum(p_win, _LEAST)) * wins, axis=1) / wins.sum(axis=1)
     expected = probabilities @ (columns + 1.0)
     right = np.sign(expected[:, None, :] - expected[:, :, None]) * 0.5 + 0.5
-    pairs = np.maximum(ahead.sum(axis=(1, 2)), 1)
-    pairwise = np.sum(right * ahead, axis=(1, 2)) / pairs
+    pairs = ahead.sum(axis=(1, 2))
+    # An event in which all tie has no pair to predict.
+    pairwise = np.sum(right * ahead, axis=(1, 2)) / np.maximum(pairs, 1)
+    pairwise = np.where(pairs == 0, 0.5, pairwise)
     # Equal favourites share the mean of their ranks.
     better = np.sum(p_win[:, None, :] > p_win[:, :, None], axis=2)
     better = better + 0.5 * (np.sum(p_win[:, None, :] == p_win[:, :, None], axis=2) - 1)

@@ -112,6 +112,8 @@ def check_outcomes(
     """Reject outcomes that are not valid for their likelihood, as far as they are known."""
     check_bits(data)
     single = isinstance(likelihood, AbstractLikelihood)
+    if single:
+        _check_reading(likelihood, data)
     if not single or likelihood.num_predictors != 1:
         _check_events(likelihood if not single else {"": likelihood}, data, mask)
         return
@@ -129,11 +131,34 @@ def check_outcomes(
     check_domain(likelihood, np.asarray(data.outcome)[:count], rows, mask)
 
 
+def _check_reading(likelihood: AbstractLikelihood, data: Dataset) -> None:
+    """Reject places as outcomes of anything but rankings, and other numbers as places."""
+    schema, name = data.index and data.index.schema, type(likelihood).__name__
+    if schema is None:
+        return
+    if schema.is_ranking and likelihood.num_predictors is not None:
+        raise DataError(
+            f"The data has places in rankings, which {name} does not explain",
+            "Use `likelihoods.Ranking()`.",
+        )
+    if likelihood.num_predictors is None and not schema.is_ranking:
+        raise DataError(
+            f"The data has matches of two sides, but {name} is a likelihood of places",
+            "Use `Dataset.from_rankings` to read rankings.",
+        )
+
+
 def _check_events(
     likelihoods: dict[str, AbstractLikelihood], data: Dataset, mask: ArrayLike | None
 ) -> None:
     """Reject events that their likelihood cannot explain."""
     blocks = () if data.events is None else data.events.blocks
+    if "" not in likelihoods and not any(block.kind for block in blocks):
+        known = ", ".join(map(repr, likelihoods))
+        raise DataError(
+            f"the model has likelihoods for the kinds {known}, but the data has no kinds",
+            "Give observations their kinds: `jk.concat({'duels': ..., 'races': ...})`.",
+        )
     for kind, likelihood in likelihoods.items():
         mine = [block for block in blocks if kind in ("", block.kind)]
         _check_sizes(likelihood, [block.members.shape[1] for block in mine])
@@ -167,7 +192,17 @@ def _check_events(
             bad = (likelihood.check(found) & there).any(axis=1)
         else:
             bad = likelihood.check_events(np.where(there, found, -1.0))
-        bad &= counts[members[:, 0]]
+        counted = (counts[np.where(there, members, members[:, :1])]).all(axis=1)
+        alone = counted & (there.sum(axis=1) < 2)
+        if likelihood.num_predictors is None and alone.any():
+            row = int(members[np.argmax(alone), 0])
+            raise DataError(
+                f"the event has one side only, but {type(likelihood).__name__} compares sides",
+                "Leave it out, or give matches and rankings different kinds.",
+                row=row if rows is None else int(rows[row]),
+                count=int(alone.sum()),
+            )
+        bad &= counted
         if bad.any():
             event = int(np.argmax(bad))
             row = int(members[event, 0])

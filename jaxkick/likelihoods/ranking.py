@@ -94,10 +94,11 @@ class Ranking(AbstractLikelihood):
         Args:
             outcome: places of shape (E, S). Without a margin, events with ties are impossible.
         """
+        wrong = np.any(self.check(outcome), axis=-1)
         if self.margin is not None:
-            return np.zeros(len(outcome), bool)
+            return wrong
         places = np.sort(outcome, axis=-1)
-        return np.any((places[:, 1:] == places[:, :-1]) & (places[:, 1:] > 0), axis=-1)
+        return wrong | np.any((places[:, 1:] == places[:, :-1]) & (places[:, 1:] > 0), axis=-1)
 
     @property
     def has_results(self) -> bool:

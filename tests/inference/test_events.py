@@ -257,7 +257,18 @@ def test_refusals():
         jk.infer(jk.Model(KERNEL, RANKING), read(table))
     with pytest.raises(jk.DataError, match="ExpectationPropagation"):
         jk.infer(jk.Model(KERNEL, RANKING), data, jk.ReverseKL())
+    with pytest.raises(jk.DataError, match="Use `likelihoods"):
+        jk.infer(jk.Model(KERNEL, jk.likelihoods.Gaussian(1.0)), data)
+    goals = {"t": [0.0], "a": ["x"], "b": ["y"], "x": [3], "y": [1]}
+    counts = jk.Dataset.from_frame(goals, time="t", first="a", second="b", counts=("x", "y"))
+    with pytest.raises(jk.DataError, match="likelihood of places"):
+        jk.infer(jk.Model(KERNEL, RANKING), counts)
     pairs = jk.Dataset.from_pairs([0.0], ["a"], ["b"])
+    mixed = jk.concat({"duels": pairs, "races": data})
+    with pytest.raises(jk.DataError, match="one side only"):
+        jk.infer(jk.Model(KERNEL, RANKING), mixed)
+    with pytest.raises(jk.DataError, match="no kinds"):
+        jk.infer(jk.Model(KERNEL, {"a": RANKING, "b": RANKING}), pairs)
     with pytest.raises(jk.DataError, match="from_rankings"):
         jk.infer(jk.Model(KERNEL, RANKING), pairs)
     with pytest.raises(jk.DataError, match="stream"):
