@@ -1,5 +1,6 @@
 """Helpers for tracing and XLA, which keep workarounds out of the formulas."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,9 +12,15 @@ from jax.core import Tracer
 
 from jaxkick._typing import Bool
 
-__all__ = ["call_compiled", "compute_once", "is_known", "square_once"]
+__all__ = ["call_compiled", "compute_once", "is_known", "jit_by_size", "square_once"]
 
 Output = TypeVar("Output")
+
+# XLA's newer code generator for the CPU takes 1.5 to 2 times as long to compile a fit, which then
+# runs 5 to 20 % faster (`benchmarks/first_answer.py`). This pays off for large data.
+_QUICK_OPTIONS = {"xla_cpu_use_fusion_emitters": False}
+# The largest array of a program that is compiled quickly.
+_SMALL = 60_000
 
 
 def is_known(value: Any) -> bool:
@@ -27,6 +34,34 @@ def is_known(value: Any) -> bool:
 def call_compiled(method: Callable, *args: Any) -> Any:
     """Call a method of a module as one compiled program, outside of `jit`."""
     return method(*args)
+
+
+def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
+    """Compile a function: quickly on a CPU if all arrays are small, fully optimised otherwise."""
+    optimized = eqx.filter_jit(function)
+    quick = eqx.filter_jit(function, compiler_options=_QUICK_OPTIONS)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Output:
+        arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, Array)]
+        # Inside another `jit` or a derivative, the outermost program decides.
+        traced = any(isinstance(leaf, Tracer) for leaf in arrays)
+        small = max((leaf.size for leaf in arrays), default=0) <= _SMALL
+        return (quick if small and not traced and _has_quick_options() else optimized)(*args)
+
+    return call
+
+
+@functools.cache
+def _has_quick_options() -> bool:
+    """Return whether this XLA compiles for a CPU and knows the options."""
+    if jax.default_backend() != "cpu":
+        return False
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=_QUICK_OPTIONS).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 def square_once(x: Array) -> Array:

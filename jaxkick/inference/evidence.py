@@ -27,9 +27,9 @@ from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Adjoint, Site, State, StepModel, StepTime
 from jaxkick.inference.fixed_point import LoopResult
 from jaxkick.inference.methods import AbstractMethod
-from jaxkick.inference.problem import Problem
+from jaxkick.inference.problem import Problem, Sites, cavities_of
 
-__all__ = ["log_evidence"]
+__all__ = ["evidence_slope", "log_evidence"]
 
 Tree = TypeVar("Tree")
 
@@ -55,24 +55,37 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
 @log_evidence.def_jvp
 def _log_evidence_jvp(primals, tangents):
     problem, method, end = primals
+    along = evidence_slope(problem, method, end.sites)
+    _, tangent = eqx.filter_jvp(along, (problem,), (tangents[0],))
+    return log_evidence(*primals), tangent
+
+
+def evidence_slope(
+    problem: Problem, method: AbstractMethod, sites: Sites
+) -> Callable[[Problem], Scalar]:
+    """Make a function with the derivative of the log evidence, but another value.
+
+    Args:
+        problem: model and data.
+        method: the inference method.
+        sites: the sites of its fixed point.
+
+    Returns:
+        A function of a problem, to be differentiated at `problem`.
+    """
+    smoothed = problem.smooth(sites, keep_states=True)
+    cavities = cavities_of(smoothed)
+    chains = zip(problem.steps, problem.chains, sites, smoothed, strict=True)
     slopes = tuple(
-        _slopes_at_entries(step, chain, site, part.states)
-        for step, chain, site, part in zip(
-            problem.steps,
-            problem.chains,
-            end.sites,
-            problem.smooth(end.sites, True),
-            strict=True,
-        )
+        _slopes_at_entries(step, chain, site, part.states) for step, chain, site, part in chains
     )
 
-    def explicit(problem: Problem) -> Scalar:
+    def along(problem: Problem) -> Scalar:
         chains = zip(problem.steps, problem.chains, slopes, strict=True)
-        observed = method.observed(problem, end.cavities, end.sites)
+        observed = method.observed(problem, cavities, sites)
         return observed + sum(_along_slopes(*chain) for chain in chains)
 
-    _, tangent = eqx.filter_jvp(explicit, (problem,), (tangents[0],))
-    return log_evidence(*primals), tangent
+    return along
 
 
 class _Slopes(NamedTuple):

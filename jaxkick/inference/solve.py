@@ -12,7 +12,7 @@ from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick._xla import is_known
+from jaxkick._xla import is_known, jit_by_size
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset
@@ -31,7 +31,7 @@ from jaxkick.inference.problem import (
 from jaxkick.inference.status import Status
 from jaxkick.model import Model
 
-__all__ = ["Progress", "Solution", "fixed_point", "run", "smoother_states"]
+__all__ = ["Progress", "Solution", "fixed_point", "run", "smoother_states", "solve"]
 
 Progress = bool | Callable[[int, float], None]
 """Progress reports: a line on standard error, a function of steps and distance, or none."""
@@ -74,7 +74,7 @@ def run(
         # An array, so that a later warm start does not compile anew.
         start = tuple(Site(*[jnp.zeros_like(chain.gap)] * 2) for chain in data.chains)
     report = _write_progress if progress is True else progress or None
-    solution = _solve(model, data.without_index(), compiled, start, mask, settings, report)
+    solution = solve(model, data.without_index(), compiled, start, mask, settings, report)
     if progress is True and is_known(solution.status):
         jax.effects_barrier()
         sys.stderr.write("\n")
@@ -84,23 +84,34 @@ def run(
     return solution._replace(observations=ScoreMoments(*moments))
 
 
-@eqx.filter_jit
+@jit_by_size
 def smoother_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...]:
     """Compute the smoother's states at given sites, for predictions at other times."""
     smoothed = make_problem(model, data).smooth(sites, keep_states=True)
     return tuple(chain.states for chain in smoothed if chain.states is not None)
 
 
-@eqx.filter_jit
-def _solve(
+@jit_by_size
+def solve(
     model: Model,
     data: Dataset,
     method: AbstractMethod,
     start: Sites,
     mask: Bool[Array, " N"] | None,
     settings: Settings,
-    report: Callable[[int, float], None] | None,
+    report: Callable[[int, float], None] | None = None,
 ) -> Solution:
+    """Run a method to its fixed point: the one program of `infer` and `learn`.
+
+    Args:
+        model: kernels and likelihood.
+        data: the observations, without their index.
+        method: the inference method, with its damping as an array.
+        start: sites to start from.
+        mask: observations to use; all of them if `None`.
+        settings: when to stop.
+        report: called on the host after every step, if given.
+    """
     problem = make_problem(model, data, mask)
     end = fixed_point(problem, method, start, settings, report)
     entries = add_sites(end.cavities, end.sites)

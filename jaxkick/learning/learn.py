@@ -15,11 +15,13 @@ import optax
 from jaxtyping import ArrayLike, PyTree
 
 from jaxkick._typing import Array, Key, Scalar
+from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit, check_method, read_mask
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
 from jaxkick.inference.problem import restart_ages
+from jaxkick.inference.solve import Solution
 from jaxkick.inference.status import InferenceError
 from jaxkick.io import Checkpoint
 from jaxkick.learning.objective import Evaluation, Objective, Template, named_values, perturb, split
@@ -206,16 +208,23 @@ def _on_host(objective: Objective, data: Dataset) -> np.ndarray | None:
     return None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
 
 
-# Two programs, so that another optimizer does not compile the objective anew.
+# Three programs: inference is that of `infer`, and another optimizer compiles only its own.
 
 
-@eqx.filter_jit
 def _evaluate(objective: Objective, run: Run, batched: bool) -> Evaluation:
-    evaluate = jax.vmap(objective.evaluate) if batched else objective.evaluate
-    return evaluate(run.trial, run.evaluation.sites)
+    fit = jax.vmap(objective.fit) if batched else objective.fit
+    return _differentiate(objective, run.trial, fit(run.trial, run.evaluation.sites), batched)
 
 
-@eqx.filter_jit
+@jit_by_size
+def _differentiate(
+    objective: Objective, free: PyTree, solution: Solution, batched: bool
+) -> Evaluation:
+    evaluate = jax.vmap(objective.evaluation) if batched else objective.evaluation
+    return evaluate(free, solution)
+
+
+@jit_by_size
 def _update(
     optimizer: AbstractOptimizer,
     run: Run,

@@ -1,7 +1,7 @@
 """The objective of learning: the negative log marginal likelihood of the free parameters."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,16 +11,19 @@ from jax import lax
 from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Int, Key, Scalar
+from jaxkick._xla import call_compiled
 from jaxkick.data.dataset import Dataset
-from jaxkick.inference.evidence import log_evidence
+from jaxkick.inference.evidence import evidence_slope, log_evidence
 from jaxkick.inference.fixed_point import Settings
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites, make_problem
-from jaxkick.inference.solve import fixed_point
+from jaxkick.inference.solve import Solution, fixed_point, solve
 from jaxkick.inference.status import Status
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
 __all__ = ["Evaluation", "Objective", "Template", "named_values", "perturb", "split"]
+
+Tree = TypeVar("Tree")
 
 # Inference that takes longer is hardly worth a step of the optimizer.
 _MAX_STEPS = 1000
@@ -84,7 +87,7 @@ class Objective(eqx.Module):
     def model(self, free: PyTree) -> Any:
         """The model at a point."""
         learnt = self.template.fill(free)
-        return learnt if self.build is None else self.build(learnt)
+        return learnt if self.build is None else call_compiled(self.build, learnt)
 
     def prior(self, free: PyTree) -> Scalar:
         """The log prior at a point; zero if there is none."""
@@ -107,23 +110,47 @@ class Objective(eqx.Module):
         The evidence is stationary in the sites, which therefore count as constants.
         """
         problem = make_problem(self.model(free), self.data, self.mask)
-        constant = jax.tree.map(
-            lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, problem
-        )
         settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
-        end = fixed_point(constant, self.method, start, settings, None)
+        end = fixed_point(_constant(problem), self.method, start, settings, None)
         value = log_evidence(problem, self.method, end)
         value = value + self.prior(free).astype(value.dtype)
-        usable = (end.status == int(Status.CONVERGED)) & jnp.isfinite(value)
+        usable = _is_usable(end.status) & jnp.isfinite(value)
         return jnp.where(usable, -value, jnp.inf), (end.sites, end.steps)
 
-    def evaluate(self, free: PyTree, start: Sites) -> Evaluation:
-        """The loss and its gradient, from one run of inference that starts at `start`."""
-        value_and_grad = eqx.filter_value_and_grad(self.loss, has_aux=True)
-        (loss, (sites, steps)), gradient = value_and_grad(free, start)
-        finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
-        loss = jnp.where(jnp.all(jnp.stack(finite)), loss, jnp.inf)
-        return Evaluation(loss, gradient, sites, steps)
+    def fit(self, free: PyTree, start: Sites) -> Solution:
+        """Run inference at a point, with the program of `infer`."""
+        settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
+        return solve(self.model(free), self.data, self.method, start, self.mask, settings)
+
+    def gradient(self, free: PyTree, sites: Sites) -> PyTree:
+        """The gradient of the loss at a fixed point of inference."""
+
+        def slope(free: PyTree) -> Scalar:
+            problem = make_problem(self.model(free), self.data, self.mask)
+            value = evidence_slope(_constant(problem), self.method, sites)(problem)
+            return -value - self.prior(free).astype(value.dtype)
+
+        return eqx.filter_grad(slope)(free)
+
+    def evaluation(self, free: PyTree, solution: Solution) -> Evaluation:
+        """The loss and its gradient at a point where inference has run."""
+        gradient = self.gradient(free, solution.sites)
+        value = solution.log_marginal_likelihood
+        value = value + self.prior(free).astype(value.dtype)
+        usable = _is_usable(solution.status) & jnp.isfinite(value)
+        for leaf in jax.tree.leaves(gradient):
+            usable &= jnp.all(jnp.isfinite(leaf))
+        loss = jnp.where(usable, -value, jnp.inf)
+        return Evaluation(loss, gradient, solution.sites, solution.steps)
+
+
+def _constant(tree: Tree) -> Tree:
+    return jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
+
+
+def _is_usable(status: Int[Array, ""]) -> Bool[Array, ""]:
+    """Return whether inference reached a fixed point; `infer` warns of wrong integrals."""
+    return (status == int(Status.CONVERGED)) | (status == int(Status.INACCURATE))
 
 
 def split(model: Any) -> tuple[PyTree, Template]:
