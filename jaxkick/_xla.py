@@ -39,7 +39,8 @@ def call_compiled(method: Callable, *args: Any) -> Any:
 def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
     """Compile a function: quickly on a CPU if all arrays are small, fully optimised otherwise."""
     optimized = eqx.filter_jit(function)
-    quick = eqx.filter_jit(function, compiler_options=_QUICK_OPTIONS)
+    options = {"compiler_options": _QUICK_OPTIONS}
+    quick = eqx.filter_jit(function, **options)  # pyright: ignore[reportCallIssue]
 
     @functools.wraps(function)
     def call(*args: Any) -> Output:
