@@ -1,5 +1,6 @@
 """All public names, which `jaxkick` imports on first use."""
 
+from jaxkick._cache import enable_compilation_cache as enable_compilation_cache
 from jaxkick.data import Dataset as Dataset
 from jaxkick.data import Feature as Feature
 from jaxkick.data import concat as concat

@@ -1,6 +1,7 @@
 """Imports point one way, and importing jaxkick changes nothing."""
 
 import ast
+import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -10,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "jaxkick"
 
 # A module may import from its own layer and from those before it.
 LAYERS = [
-    ["_typing", "_xla", "errors"],
+    ["_cache", "_typing", "_xla", "errors"],
     ["_math", "parameters"],
     ["kernels", "likelihoods"],
     ["chains", "data", "datasets"],
@@ -81,6 +82,23 @@ def test_kernels_and_likelihoods_know_nothing_of_each_other():
             if part_of(module) == folder:
                 parts = {part_of(other) for other in imported(path)}
                 assert not parts & {foreign, "chains", "inference", "data"}, module
+
+
+def test_compiled_programs_are_kept_where_the_user_asks(tmp_path):
+    program = (
+        "import jax, jaxkick as jk; folder = jk.enable_compilation_cache(); "
+        "jax.jit(lambda x: x + 1)(1.0); print(folder, len(list(folder.iterdir())))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
+    )
+    folder, count = ran.stdout.rsplit(maxsplit=1)
+    assert Path(folder) == tmp_path / "jaxkick" / "programs"
+    assert int(count) > 0
 
 
 def test_importing_changes_no_configuration():

@@ -3,6 +3,9 @@
 Commands import the modules that need JAX only when they run, so that `--help` is fast.
 """
 
+import contextlib
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import jaxkick
+from jaxkick._cache import LEAST_SECONDS, program_folder
 from jaxkick.cli import console, options
 from jaxkick.cli.console import EXIT_CODES, ExitCode, UsageError, guarded
 from jaxkick.cli.options import Every, Invalid, ReadAs
@@ -424,6 +428,13 @@ def program(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache/--no-cache",
+            help="Keep compiled programs in the user's cache folder, for a quicker next start.",
+        ),
+    ] = True,
 ) -> None:
     """Turn match results into skill curves with error bars, leaderboards and forecasts.
 
@@ -435,3 +446,15 @@ def program(
       jaxkick leaderboard league --top 10
       jaxkick predict league --first Bremen --second Hamburg --time 2009-08-08 --home
     """
+    # Only in a process of its own: JAX reads its settings when it is imported.
+    if cache and "jax" not in sys.modules:
+        _keep_programs()
+
+
+def _keep_programs() -> None:
+    """Let JAX keep compiled programs, unless the user has chosen a folder or none can be made."""
+    with contextlib.suppress(OSError):
+        folder = program_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(LEAST_SECONDS))

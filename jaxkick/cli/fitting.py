@@ -17,6 +17,8 @@ from jaxkick.cli.console import UsageError
 from jaxkick.cli.inputs import MODEL_FILE, read_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
+from jaxkick.inference.problem import make_problem
+from jaxkick.inference.solve import smoother_states
 from jaxkick.io import atomic_write
 from jaxkick.posterior.leaderboard import points_of
 
@@ -33,7 +35,7 @@ def fit_model(
     Returns:
         The posterior, and whether learning converged.
     """
-    with console.stage("learning") as tell, _compiling_inference(start, data):
+    with console.stage("learning") as tell, _compiling_states(start, data):
         model, history = learn(
             start,
             data,
@@ -57,17 +59,17 @@ def note_if_stopped(converged: bool, max_steps: int) -> None:
 
 
 @contextmanager
-def _compiling_inference(model: Model, data: Dataset) -> Iterator[None]:
-    """Compile inference on a second core while learning compiles its own program."""
+def _compiling_states(model: Model, data: Dataset) -> Iterator[None]:
+    """Compile the states of a posterior on a second core while learning compiles its programs."""
     double = data.outcome.dtype == np.float64
 
-    def compile_inference() -> None:
+    def compile_states() -> None:
         # The setting is local to a thread.
         with jax.enable_x64(double):
-            _ = infer(model, data, max_steps=1, throw=False).states
+            smoother_states(model, data.without_index(), make_problem(model, data).no_sites())
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(compile_inference)
+        pool.submit(compile_states)
         yield
 
 
@@ -81,8 +83,10 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
     peaks = []
     for name, matches in zip(board["name"], board["matches"], strict=True):
         scores = posterior.scores(name)
-        best = int(np.argmax(scores.mean))
-        moments = float(scores.mean[best]), float(scores.variance[best])
+        # In NumPy: JAX would compile a slice for every number of matches.
+        mean, variance = np.asarray(scores.mean), np.asarray(scores.variance)
+        best = int(np.argmax(mean))
+        moments = float(mean[best]), float(variance[best])
         peaks.append((*moments, str(name), scores.numbers[best], int(matches)))
     peaks.sort(key=lambda peak: -peak[0])
     means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))

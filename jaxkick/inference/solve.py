@@ -99,9 +99,11 @@ def solve(
     start: Sites,
     mask: Bool[Array, " N"] | None,
     settings: Settings,
-    report: Callable[[int, float], None] | None = None,
+    report: Callable[[int, float], None] | None,
 ) -> Solution:
     """Run a method to its fixed point: the one program of `infer` and `learn`.
+
+    No argument has a default: a call that leaves one out would compile the program again.
 
     Args:
         model: kernels and likelihood.

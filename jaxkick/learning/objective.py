@@ -120,7 +120,7 @@ class Objective(eqx.Module):
     def fit(self, free: PyTree, start: Sites) -> Solution:
         """Run inference at a point, with the program of `infer`."""
         settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
-        return solve(self.model(free), self.data, self.method, start, self.mask, settings)
+        return solve(self.model(free), self.data, self.method, start, self.mask, settings, None)
 
     def gradient(self, free: PyTree, sites: Sites) -> PyTree:
         """The gradient of the loss at a fixed point of inference."""

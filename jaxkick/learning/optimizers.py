@@ -23,6 +23,7 @@ may be a reason.
 import abc
 import enum
 import functools
+import itertools
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -227,7 +228,7 @@ class LBFGS(AbstractOptimizer):
     def init(self, point: PyTree, unknown: Evaluation) -> _LineSearch:
         zero, no = jnp.zeros((), jnp.result_type(float)), jnp.asarray(False)
         return _LineSearch(
-            curvature=self.transformation.init(point),
+            curvature=self.transformation.init(_flat(point)),
             fresh=~no,
             direction=jax.tree.map(jnp.zeros_like, point),
             slope=zero,
@@ -275,10 +276,12 @@ class LBFGS(AbstractOptimizer):
     ) -> tuple[_LineSearch, Int[Array, ""]]:
         """Begin a search from a new point."""
         fresh = ~search.bends
-        curvature = _select(fresh, self.transformation.init(point), search.curvature)
+        # One vector instead of many leaves: the update compiles in a fraction of the time.
+        flat = _flat(point)
+        curvature = _select(fresh, self.transformation.init(flat), search.curvature)
         with _standard_promotion():
-            updates, curvature = self.transformation.update(now.gradient, curvature, point)
-        direction = jax.tree.map(jnp.negative, updates)
+            updates, curvature = self.transformation.update(_flat(now.gradient), curvature, flat)
+        direction = _unflatten(jnp.negative(updates), point)
         slope = _vdot(now.gradient, direction)
         # L-BFGS takes the curvature of untried directions from the others, which may be hundreds
         # of times larger. The gain along one parameter of curvature 1 counts as well: a variance
@@ -340,6 +343,21 @@ class Optax(AbstractOptimizer):
 def _move(point: PyTree, direction: PyTree, size: Scalar) -> PyTree:
     """The point at a distance along a direction, in the point's own types."""
     return jax.tree.map(lambda p, d: p + size.astype(p.dtype) * d.astype(p.dtype), point, direction)
+
+
+def _flat(tree: PyTree) -> Float[Array, " D"]:
+    """All leaves as one vector, in the widest type."""
+    return jnp.concatenate([_wide(leaf).ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def _unflatten(vector: Float[Array, " D"], like: PyTree) -> PyTree:
+    """The tree of a vector from `_flat`."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    parts = jnp.split(vector, ends[:-1])
+    pairs = zip(parts, leaves, strict=True)
+    shaped = [part.reshape(leaf.shape).astype(leaf.dtype) for part, leaf in pairs]
+    return jax.tree.unflatten(structure, shaped)
 
 
 def _vdot(first: PyTree, second: PyTree) -> Scalar:

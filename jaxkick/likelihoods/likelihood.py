@@ -386,7 +386,7 @@ class AbstractLikelihood(eqx.Module):
 
     def _results_at(self, score: float) -> list[float]:
         """Compute the probabilities of loss, tie and win at a known score."""
-        return np.asarray(self.result_probabilities(score, 0.0)).tolist()
+        return np.asarray(call_compiled(self.result_probabilities, score, 0.0)).tolist()
 
     def _loss_and_win(self, mean: Values, variance: Values, ties: bool) -> tuple[Values, Values]:
         """Compute the probabilities of a difference below and above zero, or ±½ with ties."""

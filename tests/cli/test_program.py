@@ -1,5 +1,6 @@
 """The program around the commands: help, exit codes and error messages."""
 
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,26 @@ def test_help_and_version_import_no_jax():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.endswith(f"jaxkick {jk.__version__}\nFalse False\n"), done.stderr
+
+
+def test_the_program_keeps_compiled_programs_unless_told_otherwise(monkeypatch, tmp_path):
+    folder = tmp_path / "jaxkick" / "programs"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
+    run("leaderboard", "--help")
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ  # JAX runs already
+    monkeypatch.delitem(sys.modules, "jax")
+    run("--no-cache", "leaderboard", "--help")
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+    run("leaderboard", "--help")
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(folder)
+    assert folder.is_dir()
+    (tmp_path / "file").touch()
+    del os.environ["JAX_COMPILATION_CACHE_DIR"]
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path / "file")
+    run("leaderboard", "--help")
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
 
 
 def test_missing_library_names_the_extra(monkeypatch, capsys):

@@ -97,12 +97,21 @@ def test_one_program_serves_all_steps(data):
             traces.append(1)
             return super().log_partition(*arguments)
 
+    class Again(Counted):
+        """Another class, so that nothing is compiled yet."""
+
     start = jk.Model(jk.kernels.Matern12(1.0, 1.0), Counted(1.0))
     jk.learn(start, data, max_steps=0)
     first = len(traces)
     _, history = jk.learn(start, data, max_steps=5)
     assert len(history.values) == 6
     assert len(traces) == first
+    # Inference before learning compiles no program twice.
+    again = jk.Model(jk.kernels.Matern12(1.0, 1.0), Again(1.0))
+    jk.infer(again, data)
+    assert first < len(traces) < 2 * first
+    jk.learn(again, data, max_steps=0)
+    assert len(traces) == 2 * first
 
 
 @pytest.mark.parametrize(
