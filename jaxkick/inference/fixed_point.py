@@ -199,7 +199,7 @@ def _first_state(problem: Problem, sites: Sites) -> _State:
 def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scalar) -> _State:
     """Evaluate the sites and choose the next ones."""
     sites = state.sites
-    smoothed = problem.smooth(sites)
+    smoothed = problem.find_cavities(sites)
     cavities = cavities_of(smoothed)
     linear = _steepen(problem, method.linearize(problem, cavities, sites), state)
     log_normaliser = sum(chain.log_normaliser for chain in smoothed)
@@ -273,7 +273,7 @@ def _steepen(problem: Problem, linear: Linearization, state: _State) -> Lineariz
 
 def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Sites:
     """One sweep of the method without damping, which leaves the fixed point where it is."""
-    cavities = cavities_of(problem.smooth(sites))
+    cavities = cavities_of(problem.find_cavities(sites))
     linear = method.linearize(problem, cavities, sites)
     still = tuple(jnp.zeros_like(site.precision) for site in sites)
     return _next_sites(

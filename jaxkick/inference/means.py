@@ -82,6 +82,68 @@ class _State(NamedTuple):
     iterations: Int[Array, ""]
 
 
+class _Effects(NamedTuple):
+    """Shared effects, to be eliminated from the linear system.
+
+    With X the design of other features, Z that of shared effects and B = ZᵀWZ plus the prior
+    precisions of shared effects, their means are B⁻¹(r − ZᵀW X s), and W − WZ B⁻¹ ZᵀW takes the
+    place of W in the equations of the others, whose A is still at least K⁻¹.
+
+    Attributes:
+        weighted: ZᵀW.
+        inverse: B⁻¹.
+        alone: B⁻¹r, the change of their means if nothing else changes.
+        variance: the marginal variance of every effect.
+        prior: its prior variance.
+    """
+
+    weighted: Float[Array, "Q N"]
+    inverse: Float[Array, "Q Q"]
+    alone: Float[Array, " Q"]
+    variance: Float[Array, " Q"]
+    prior: Float[Array, " Q"]
+
+    @classmethod
+    def make(
+        cls, problem: Problem, sites: Sites, curvature: Float[Array, " N"], residual: Entries
+    ) -> "_Effects | None":
+        """The shared effects of a problem; `None` if there are none."""
+        shared = problem.shared
+        if shared is None:
+            return None
+        prior = shared.prior_variances(problem.steps, problem.chains)
+        weighted = jax.vmap(problem.curve, in_axes=(None, 0))(curvature, shared.design)
+        inverse = jnp.linalg.inv(weighted @ shared.design.T + jnp.diag(1.0 / prior))
+        variance = 1.0 / (1.0 / prior + shared.sum(tuple(site.precision for site in sites)))
+        return cls(weighted, inverse, inverse @ shared.sum(residual), variance, prior)
+
+    def respond(self, scores: Float[Array, " N"]) -> Float[Array, " Q"]:
+        """B⁻¹ZᵀW times a vector of scores."""
+        return self.inverse @ (self.weighted @ scores)
+
+    def widest(
+        self,
+        problem: Problem,
+        curvature: Float[Array, " N"],
+        precisions: Entries,
+        least: Scalar,
+    ) -> Scalar:
+        """A bound on changes of shared means, in standard deviations.
+
+        For changes of all means of size one in the norm of A. They are at most the deviations of
+        the prior. They are also the response to a change e of the other means, and by the
+        inequality of Cauchy and Schwarz at most √B⁻¹ times the norm ‖X e‖ under W, of which the
+        square is at most P x²w / τ (for P slots) times that of M, at most 1 / `least` that of A.
+        """
+        ratios = []
+        for chain, (x, tau) in enumerate(zip(problem.entry_coefficients, precisions, strict=True)):
+            w = x * (x * problem.at_entries(curvature, chain))
+            ratios.append(jnp.max(jnp.where(w > 0, w / jnp.maximum(tau, 0.0), 0.0)))
+        norm = len(problem.slots) * jnp.max(jnp.stack(ratios)) / least
+        bounds = jnp.minimum(jnp.diag(self.inverse) * norm, self.prior)
+        return jnp.sqrt(jnp.max(bounds / self.variance))
+
+
 def solve_means(
     problem: Problem,
     smoothed: tuple[Smoothed, ...],
@@ -113,18 +175,26 @@ def solve_means(
         careful: whether "rough" is decided by the bound on the error, not by an estimate.
     """
     wide = residual[0].dtype
-    scales = tuple(_inverse_deviation(marginal) for marginal in marginals)
+    effects = _Effects.make(problem, sites, curvature, residual)
+    whole, problem = problem, problem.others
+    chosen = [k for k, chain in enumerate(smoothed) if chain.gains is not None]
+    scales = tuple(_inverse_deviation(marginals[k]) for k in chosen)
+    precisions = tuple(sites[k].precision for k in chosen)
+    gains = tuple(smoothed[k].gains for k in chosen)
+    start = tuple(residual[k] for k in chosen)
     priors = _prior_variances(problem)
-    precisions = tuple(site.precision for site in sites)
     least = _least_eigenvalue(problem, precisions, priors)
     # An error of size one in the norm of A moves no mean by more than its joint standard
     # deviation, which is at most that of the prior.
     widest = _largest(tuple(map(jnp.sqrt, priors)), scales)
+    if effects is not None:
+        widest = jnp.maximum(widest, effects.widest(problem, curvature, precisions, least))
+        pulled = problem.distribute(effects.weighted.T @ effects.alone)
+        start = jax.tree.map(jnp.subtract, start, pulled)
 
-    narrow = jnp.float32 if sum(x.size for x in residual) > _LARGE else wide
-    gains = tuple(chain.gains for chain in smoothed)
-    problem, curvature, scales, precisions, gains, start = _cast(
-        (problem, curvature, scales, precisions, gains, residual), narrow
+    narrow = jnp.float32 if sum(x.size for x in start) > _LARGE else wide
+    problem, curvature, scales, precisions, gains, start, narrowed = _cast(
+        (problem, curvature, scales, precisions, gains, start, effects), narrow
     )
     rounding = 4.0 * float(jnp.finfo(narrow).eps) / least
 
@@ -134,7 +204,11 @@ def solve_means(
 
     def couple(vector: Entries) -> Entries:
         """(A − M) times a vector."""
-        coupled = problem.distribute(problem.curve(curvature, problem.combine(vector)))
+        scores = problem.combine(vector)
+        pulls = problem.curve(curvature, scores)
+        if narrowed is not None:
+            pulls = pulls - narrowed.weighted.T @ narrowed.respond(scores)
+        coupled = problem.distribute(pulls)
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:
@@ -188,7 +262,15 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
+    change = _cast(end.change, wide)
+    if effects is not None:
+        shift = effects.alone - effects.respond(whole.others.combine(change))
+        rest = iter(change)
+        change = tuple(
+            next(rest) if place is None else jnp.where(tol >= 0, whole.shared.spread(shift, k), 0.0)
+            for k, place in enumerate(whole.shared.place)
+        )
+    return MeanStep(change, end.error, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:
