@@ -7,7 +7,7 @@ one observation and one slot of it, so both ways are gathers and never a scatter
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -50,6 +50,7 @@ _ABSENT = -1.0
 _LEAST_NOISE = 0.5
 
 Evaluate = Callable[..., Derivatives]
+Output = TypeVar("Output")
 
 
 class ScoreMoments(NamedTuple):
@@ -182,9 +183,13 @@ class Problem(eqx.Module):
                 parts = [self.events.to_rows(list(part)) for part in zip(*found, strict=True)]
             return Derivatives(*map(self.masked, parts))
 
+        return self._once(compute, score)
+
+    def _once(self, function: Callable[[Any], Output], operand: Any) -> Output:
+        """Compute a function, and the operand before, once for all consumers of the result."""
         # The first entry of a chain always opens a feature.
         true = self.chains[0].first[0, 0]
-        return compute_once(compute, score, true, on_mesh=self.mesh is not None)
+        return compute_once(function, operand, true, on_mesh=self.mesh is not None)
 
     def _observe_block(
         self, function: Evaluate, block: EventBlock, score: ScoreMoments
@@ -267,6 +272,8 @@ class Problem(eqx.Module):
 
     def distribute(self, observations: Float[Array, " N"]) -> tuple[Float[Array, "_ _"], ...]:
         """Xᵀ times a vector of observations: its value at every entry times the coefficient."""
+        # Otherwise XLA computes the vector once for each entry, with all gathers that it needs.
+        observations = self._once(lambda values: values, observations)
         return tuple(
             x * self.at_entries(observations, chain)
             for chain, x in enumerate(self.entry_coefficients)
