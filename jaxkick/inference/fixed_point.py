@@ -44,7 +44,7 @@ _SHRINKING = 0.9
 # Damping: the smallest step of a precision.
 _LEAST_STEP = 0.1
 # Moves are taken to shrink by at least the first and at most the second factor.
-_BEST_RATE, _WORST_RATE = 0.5, 0.98
+_BEST_RATE, _WORST_RATE = 0.25, 0.98
 # What is assumed of moves before there are two of them.
 _UNKNOWN_RATE = 0.75
 _WINDOW = 3
@@ -206,7 +206,9 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     evaluation = _Evaluation(sites, cavities, log_normaliser, linear.observed)
     feasible = _is_feasible(cavities, sites) & jnp.isfinite(log_normaliser + linear.observed)
     moves = jnp.concatenate([_largest_move(state.accepted, evaluation)[None], state.moves[:-1]])
-    distance = _distance_left(moves, (1.0 - method.damping) * state.taken) + state.mean_error
+    undamped = (1.0 - method.damping) * state.taken
+    rate = _slowest_rate(moves, undamped)
+    distance = moves[0] / undamped * rate / (1.0 - rate) + state.mean_error
     careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
     cold = (state.steps == 0) & ~_any_precision(sites)
@@ -220,7 +222,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         linear.curvature,
         _residual(problem, linear, sites, marginals),
         jnp.where(solve, _MEAN_SHARE * tol, -1.0),
-        (1.0 - _MEAN_SHARE) * tol,
+        _rough_above((1.0 - _MEAN_SHARE) * tol, rate, moves[0] / undamped),
         careful,
     )
     second = method.second_after(problem, linear, problem.combine(mean.change))
@@ -228,6 +230,11 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     precisions, surplus, step = _take_steps(
         proposed, sites, state.surplus, jnp.where(careful, _LEAST_STEP, 1.0), state.step
     )
+    # The next move, before it is made: this is the distance if later moves add little.
+    ahead = jnp.maximum(mean.size, _relative_change(sites, surplus))
+    next_rate = _slowest_rate(jnp.concatenate([ahead[None] * undamped, moves[:-1]]), undamped)
+    foreseen = jnp.where(solve, ahead / (1.0 - next_rate) + mean.error, jnp.inf)
+    distance = jnp.minimum(distance, foreseen)
     taken = _taken(cavities, surplus, step)
     following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
     following = tuple(
@@ -406,18 +413,39 @@ def _taken(cavities: tuple[ScoreMoments, ...], surplus: Entries, step: Entries) 
     return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 1.0)
 
 
-def _distance_left(moves: Float[Array, " window"], taken: Scalar) -> Scalar:
-    """The rest of a geometric series, if moves keep shrinking as they did lately.
+def _slowest_rate(moves: Float[Array, " window"], undamped: Scalar) -> Scalar:
+    """The factor by which moves shrink: the slowest lately.
 
-    Damping slows every mode alike, so moves and rates are taken as they would be without it.
+    Damping slows every mode alike, so the rate is the one without it.
 
     Args:
         moves: the last moves, the latest first.
-        taken: the part of the last step that damping left.
+        undamped: the part of the last step that damping left.
     """
     known = jnp.isfinite(moves[1:]) & (moves[1:] > 0)
     ratios = moves[:-1] / jnp.where(known, moves[1:], 1.0)
-    slowest = jnp.max(jnp.where(known, 1.0 - (1.0 - ratios) / taken, -jnp.inf))
+    slowest = jnp.max(jnp.where(known, 1.0 - (1.0 - ratios) / undamped, -jnp.inf))
     rate = jnp.where(jnp.any(known), slowest, _UNKNOWN_RATE)
-    rate = jnp.clip(rate, _BEST_RATE, _WORST_RATE)
-    return jnp.where(moves[0] == 0, 0.0, moves[0] / taken * rate / (1.0 - rate))
+    return jnp.clip(rate, _BEST_RATE, _WORST_RATE)
+
+
+def _rough_above(tol: Scalar, rate: Scalar, last: Scalar) -> Scalar:
+    """The size of a move after which another one will be needed.
+
+    After a move of size d, what is left is d r / (1 − r). The rate r is at least `rate`, and at
+    least the quotient of d and the last move.
+    """
+    by_ratio = 2.0 * tol / (tol / last + jnp.sqrt((tol / last) ** 2 + 4.0 * tol / last))
+    by_ratio = jnp.where(last > 0, by_ratio, 0.0)
+    return jnp.minimum(tol * (1.0 - rate) / rate, jnp.where(jnp.isfinite(last), by_ratio, jnp.inf))
+
+
+def _relative_change(sites: Sites, surplus: Entries) -> Scalar:
+    """The largest relative change of a precision, which no variance exceeds by far."""
+
+    def largest(site: Site, change: Array) -> Scalar:
+        known = site.precision > 0
+        relative = jnp.abs(change) / jnp.where(known, site.precision, 1.0)
+        return jnp.max(jnp.where(known, relative, jnp.where(change == 0, 0.0, jnp.inf)))
+
+    return jnp.max(jnp.stack([largest(*each) for each in zip(sites, surplus, strict=True)]))

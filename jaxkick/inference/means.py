@@ -16,9 +16,10 @@ from jax.typing import DTypeLike
 
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.chains.devices import on_every_device
 from jaxkick.chains.filter import step_times
+from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import smooth_means
+from jaxkick.chains.rows import Link, incoming_states
 from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
@@ -45,11 +46,13 @@ class MeanStep(NamedTuple):
         change: the change of every entry's mean.
         error: an upper bound on what is left, as the largest over all entries, in marginal
             standard deviations.
+        size: the change, in the same measure.
         iterations: the number of conjugate-gradient iterations.
     """
 
     change: Entries
     error: Scalar
+    size: Scalar
     iterations: Int[Array, ""]
 
 
@@ -262,15 +265,16 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    change = _cast(end.change, wide)
+    change, size = _cast(end.change, wide), end.size
     if effects is not None:
         shift = effects.alone - effects.respond(whole.others.combine(change))
+        size = jnp.maximum(size, jnp.max(jnp.abs(shift) / jnp.sqrt(effects.variance)))
         rest = iter(change)
         change = tuple(
             next(rest) if place is None else jnp.where(tol >= 0, whole.shared.spread(shift, k), 0.0)
             for k, place in enumerate(whole.shared.place)
         )
-    return MeanStep(change, end.error, end.iterations)
+    return MeanStep(change, end.error, size, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:
@@ -290,16 +294,37 @@ def _least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) ->
     A is at least K⁻¹, so they are at least 1 / (1 + λ) with λ the largest eigenvalue of K T,
     which is at most the largest trace of K T over features.
     """
-    traces = []
-    for chain, precision, prior in zip(problem.chains, precisions, priors, strict=True):
-        # Along the rows, where the entries of a feature are consecutive. Every device
-        # sums over all of them: a cumulative sum over shards would take quadratic time.
-        terms = on_every_device((jnp.maximum(precision, 0.0) * prior).T.ravel(), chain.mesh)
-        first = on_every_device(chain.first.T.ravel(), chain.mesh)
-        total = jnp.cumsum(terms)
-        opening = lax.cummax(jnp.where(first, jnp.arange(first.size, dtype=jnp.int32), 0))
-        traces.append(jnp.max(total - (total - terms)[opening]))
+    traces = [
+        _largest_sum(chain, jnp.maximum(precision, 0.0) * prior)
+        for chain, precision, prior in zip(problem.chains, precisions, priors, strict=True)
+    ]
     return 1.0 / (1.0 + jnp.max(jnp.stack(traces)))
+
+
+def _largest_sum(chain: Chain, terms: Float[Array, "C R"]) -> Scalar:
+    """The largest sum of a feature's terms, which are not negative."""
+
+    def step(carry: tuple, entry: tuple) -> tuple:
+        total, most = carry
+        first, term = entry
+        total = jnp.where(first, 0.0, total) + term
+        return (total, jnp.maximum(most, total)), None
+
+    def run(incoming: Float[Array, " R"]) -> tuple:
+        start = (incoming, jnp.zeros_like(incoming))
+        return lax.scan(step, start, (chain.first, terms))[0]
+
+    incoming = jnp.zeros_like(terms[0])
+    if chain.linked:
+        goes_on = 1.0 - jnp.any(chain.first, axis=0).astype(terms.dtype)
+        link = Link(
+            lambda x, row: row[0] * x + row[1],
+            lambda one, two: (two[0] * one[0], two[0] * one[1] + two[1]),
+            (jnp.ones((), terms.dtype), jnp.zeros((), terms.dtype)),
+        )
+        rows = (goes_on, run(incoming)[0])
+        incoming = incoming_states(link, jnp.zeros((), terms.dtype), rows, chain)
+    return jnp.max(run(incoming)[1])
 
 
 def _inverse_deviation(marginal: ScoreMoments) -> Float[Array, "C R"]:
