@@ -208,7 +208,9 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     moves = jnp.concatenate([_largest_move(state.accepted, evaluation)[None], state.moves[:-1]])
     undamped = (1.0 - method.damping) * state.taken
     rate = _slowest_rate(moves, undamped)
-    distance = moves[0] / undamped * rate / (1.0 - rate) + state.mean_error
+    # A step leaves the rest of a geometric series, and what damping kept of the step itself.
+    kept = 1.0 - undamped * (1.0 - rate)
+    distance = moves[0] / undamped * kept / (1.0 - rate) + state.mean_error
     careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
     cold = (state.steps == 0) & ~_any_precision(sites)
@@ -222,7 +224,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         linear.curvature,
         _residual(problem, linear, sites, marginals),
         jnp.where(solve, _MEAN_SHARE * tol, -1.0),
-        _rough_above((1.0 - _MEAN_SHARE) * tol, rate, moves[0] / undamped),
+        _rough_above((1.0 - _MEAN_SHARE) * tol, rate, moves[0]),
         careful,
     )
     second = method.second_after(problem, linear, problem.combine(mean.change))
