@@ -104,8 +104,8 @@ class _State(NamedTuple):
         score: the marginal mean of every observation's score there.
         pull: the pull of its factor there.
         curvature: the curvature that the last step was taken with.
-        surplus: the last undamped change of every precision.
-        step: the part of it that was taken.
+        surplus: the last undamped change of every precision, in float32 to save memory.
+        step: the part of it that was taken, likewise.
         taken: the same for all precisions together.
         mean_error: an upper bound on the error of the means of `sites`.
         moves: the last distances that marginals moved, the latest first.
@@ -184,8 +184,8 @@ def _first_state(problem: Problem, sites: Sites) -> _State:
         score=jnp.zeros_like(problem.coefficients[0]),
         pull=jnp.zeros_like(problem.coefficients[0]),
         curvature=jnp.zeros_like(problem.coefficients[0]),
-        surplus=zeros,
-        step=tuple(jnp.ones_like(zero) for zero in zeros),
+        surplus=_narrowed(zeros),
+        step=_narrowed(tuple(jnp.ones_like(zero) for zero in zeros)),
         taken=jnp.ones((), dtype),
         mean_error=jnp.zeros((), dtype),
         moves=jnp.full((_WINDOW + 1,), jnp.inf, dtype),
@@ -256,8 +256,8 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         score=choose(linear.score, state.score),
         pull=choose(linear.pull, state.pull),
         curvature=choose(linear.curvature, state.curvature),
-        surplus=choose(surplus, state.surplus),
-        step=choose(step, state.step),
+        surplus=choose(_narrowed(surplus), state.surplus),
+        step=choose(_narrowed(step), state.step),
         taken=jnp.where(feasible, taken, state.taken),
         mean_error=mean.error,
         moves=choose(moves, state.moves),
@@ -332,6 +332,10 @@ def _next_sites(
     )
 
 
+def _narrowed(entries: Entries) -> Entries:
+    return tuple(x.astype(jnp.float32) for x in entries)
+
+
 def _take_steps(
     proposed: Entries, sites: Sites, surplus: Entries, least: Scalar, step: Entries
 ) -> tuple[Entries, Entries, Entries]:
@@ -350,6 +354,7 @@ def _take_steps(
 
     def take(proposed: Array, site: Site, surplus: Array, step: Array) -> tuple:
         change = proposed - site.precision
+        surplus, step = surplus.astype(change.dtype), step.astype(change.dtype)
         # The secant rule for a fixed point of one variable, without overrelaxation.
         ratio = jnp.where(surplus == 0, 0.0, change / jnp.where(surplus == 0, 1.0, surplus))
         part = jnp.clip(step / (1.0 - jnp.minimum(ratio, 0.5)), least, 1.0)

@@ -1,5 +1,6 @@
 """`infer` and the log marginal likelihood."""
 
+from dataclasses import replace
 from typing import Any
 
 from jaxtyping import ArrayLike
@@ -11,7 +12,7 @@ from jaxkick.inference.checks import check_fit, check_kinds, check_method, read_
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation
 from jaxkick.inference.problem import Sites, restart_ages
 from jaxkick.inference.solve import Progress, run
-from jaxkick.inference.status import raise_unless_converged
+from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.posterior import Posterior
 
@@ -63,9 +64,18 @@ def infer(
     data = restart_ages(data, mask)
     sites = read_start(start.sites if isinstance(start, Posterior) else start, data)
     solution = run(model, data, method, sites, mask, tol, max_steps, progress)
+    if _may_need_grid(model, method) and is_known(solution.status):
+        if int(solution.status) in (Status.INACCURATE, Status.MAX_STEPS):
+            method = replace(method, on_grid=True)
+            solution = run(model, data, method, sites, mask, tol, max_steps, progress)
     if throw and is_known(solution.status):
         raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
     return Posterior(model, data, method, *solution)
+
+
+def _may_need_grid(model: Model, method: AbstractMethod) -> bool:
+    """Return whether a likelihood of the user's own was integrated by adaptive quadrature."""
+    return not method.on_grid and any(each.is_searched for each in model.likelihoods.values())
 
 
 def log_marginal_likelihood(
