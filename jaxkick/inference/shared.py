@@ -107,7 +107,7 @@ def find_shared(steps: tuple[StepModel, ...], data: Dataset) -> SharedEffects | 
         for slot in chain.slots:
             here = (slots[slot] >= begin) & (slots[slot] < end)
             number = jnp.take(numbers, slots[slot] - begin, mode="clip")
-            chosen = here & (number == jnp.arange(chain.few)[:, None])
+            chosen = here & (number == jnp.arange(chain.few, dtype=number.dtype)[:, None])
             columns = columns + jnp.where(chosen, coefficients[slot], 0.0)
         design.append(columns)
         others = jnp.where((slots[kept] >= begin) & (slots[kept] < end), 0.0, others)
