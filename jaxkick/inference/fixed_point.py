@@ -11,6 +11,8 @@ One iteration, from the sites (ν, τ):
 3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
    pass finds these means again.
 
+The iteration ends when the next move, known from 2 and 3, is too small to be made.
+
 From a cold start, the first iteration sets precisions only: without them, the smoother is a
 poor preconditioner.
 
