@@ -1,10 +1,12 @@
 """Check claims of convergence: fits of difficult structures against their true fixed points.
 
-    python benchmarks/convergence.py                # about 2,000 fits
+    python benchmarks/convergence.py                # about 2,500 fits
     python benchmarks/convergence.py --seeds 3      # three times as many
+    python benchmarks/convergence.py --sample 300   # 300 of them, chosen at random
 
 Structures: divisions joined by a few matches, ladders, rings, stars, round robins, line-ups,
-features of pairs, covariates shared by all matches. Prior variances from 0.1 to 1,000, most
+features of pairs, covariates shared by all matches ("shared" in the group of the competitors,
+"effects" in a group of constant effects). Prior variances from 0.1 to 1,000, most
 likelihoods, EP and reverse KL, at the default tolerance. The true fixed point comes from a fit with
 a tolerance of 1e-8, which is accepted if a plain sweep does not change its sites. For Gaussian
 outcomes its means are also compared with a dense solve. Prints the number of fits, the fits that
@@ -14,6 +16,7 @@ distance.
 
 import argparse
 import itertools
+import random
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -73,7 +76,7 @@ def robin(rng: np.random.Generator) -> Pairs:
 STRUCTURES: dict[str, Callable[[np.random.Generator], Pairs]] = {
     each.__name__: each for each in (divisions, ladder, ring, star, robin)
 }
-EXTRAS = ("plain", "line-ups", "pairs", "shared")
+EXTRAS = ("plain", "line-ups", "pairs", "shared", "effects")
 LIKELIHOODS = {
     "probit": jk.likelihoods.Probit(),
     "logit": jk.likelihoods.Logit(),
@@ -100,7 +103,7 @@ def make_data(structure: str, extra: str, likelihood: str, seed: int) -> jk.Data
     elif extra == "pairs":
         features[:, 2] = 200 + (np.minimum(first, second) * 61 + np.maximum(first, second)) % 97
         x[:, 2] = np.where(first < second, 1.0, -1.0)
-    elif extra == "shared":
+    elif extra in ("shared", "effects"):
         x[:, 2:] = np.stack([np.ones(MATCHES), rng.normal(size=MATCHES)], axis=1)
     strength = rng.normal(size=400)
     score = np.sum(x * strength[features], axis=1)
@@ -111,7 +114,10 @@ def make_data(structure: str, extra: str, likelihood: str, seed: int) -> jk.Data
         "ties": np.where(np.abs(noisy) < 0.8, 0.0, np.sign(noisy)),
     }.get(likelihood, np.sign(noisy))
     times = np.sort(rng.uniform(0.0, 5.0, MATCHES))
-    return jk.Dataset.from_arrays(times, features, x, outcome, row_length=4 * MATCHES)
+    groups = {90: "effects", 91: "effects"} if extra == "effects" else {}
+    return jk.Dataset.from_arrays(
+        times, features, x, outcome, groups=groups, row_length=4 * MATCHES
+    )
 
 
 @eqx.filter_jit
@@ -151,9 +157,13 @@ def main() -> None:
     """Fit, compare and count."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1, help="data sets of every combination")
+    parser.add_argument("--sample", type=int, help="the number of cases to choose at random")
+    parser.add_argument("--extras", nargs="*", default=EXTRAS, choices=EXTRAS)
     options = parser.parse_args()
-    kinds = (STRUCTURES, EXTRAS, LIKELIHOODS, METHODS, VARIANCES, ("still", "moving"))
-    cases = itertools.product(*kinds, range(options.seeds))
+    kinds = (STRUCTURES, options.extras, LIKELIHOODS, METHODS, VARIANCES, ("still", "moving"))
+    cases = list(itertools.product(*kinds, range(options.seeds)))
+    if options.sample:
+        cases = random.Random(0).sample(cases, options.sample)
     count, skipped = Counter(), []
     worst, steps, dense, begin = (0.0, None), [], 0.0, time.time()
     for structure, extra, likelihood, method, variance, motion, seed in cases:
@@ -161,6 +171,8 @@ def main() -> None:
         kernel = jk.kernels.Constant(variance)
         if motion == "moving":
             kernel = jk.kernels.Matern12(variance, lengthscale=2.0)
+        if extra == "effects":
+            kernel = {"skill": kernel, "effects": jk.kernels.Constant(variance)}
         model = jk.Model(kernel, LIKELIHOODS[likelihood])
         rule = METHODS[method]
         fit = jk.infer(model, data, rule, tol=TOL, throw=False)

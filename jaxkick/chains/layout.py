@@ -22,6 +22,7 @@ __all__ = ["Chain", "Layout", "build_chain", "plan_layout"]
 _MIN_CUT_STEPS = 16
 _MIN_PACKED_STEPS = 64
 _MAX_PACKED_ROWS = 1.5
+_FEW = 8
 
 
 class Chain(eqx.Module):
@@ -40,6 +41,8 @@ class Chain(eqx.Module):
         feature: number of the entry's feature; 0 in padding.
         group: name of the group of features.
         linked: whether some row begins inside a feature.
+        slots: the slots of observations that have features of this group.
+        few: an upper bound on the number of features if there are few, otherwise 0.
         mesh: the devices over which rows are sharded; `None` for one device.
     """
 
@@ -51,6 +54,8 @@ class Chain(eqx.Module):
     feature: Int[Array, "C R"]
     group: str = eqx.field(static=True)
     linked: bool = eqx.field(static=True)
+    slots: tuple[int, ...] = eqx.field(static=True)
+    few: int = eqx.field(static=True)
     mesh: Mesh | None = eqx.field(static=True, default=None)
 
 
@@ -152,6 +157,7 @@ def build_chain(
     features: np.ndarray,
     group: str,
     epoch: float,
+    num_slots: int,
     no_source: int,
     dtype: np.dtype,
 ) -> Chain:
@@ -166,6 +172,7 @@ def build_chain(
         features: number of each feature.
         group: name of the group.
         epoch: the origin of time offsets.
+        num_slots: number of slots of each observation.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
 
@@ -193,6 +200,9 @@ def build_chain(
         feature=arrange(np.repeat(features, counts), 0, np.int32),
         group=group,
         linked=layout.linked,
+        slots=tuple(np.unique(source % np.int32(num_slots)).tolist()),
+        # A power of two, so that another feature seldom makes another program.
+        few=1 << (len(features) - 1).bit_length() if len(features) <= _FEW else 0,
     )
 
 

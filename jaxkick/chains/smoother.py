@@ -43,14 +43,15 @@ class Smoothed(NamedTuple):
         mean: mean of each cavity.
         variance: variance of each cavity.
         log_normaliser: the logarithm of the integral of prior times sites.
-        gains: the gains for later passes over means only (`chains.means`).
+        gains: the gains for later passes over means only (`chains.means`); `None` where sums
+            took the place of the smoother.
         states: the states for interpolation; `None` unless requested.
     """
 
     mean: Float[Array, "C R"]
     variance: Float[Array, "C R"]
     log_normaliser: Scalar
-    gains: "Gains"
+    gains: "Gains | None"
     states: "States | None"
 
 

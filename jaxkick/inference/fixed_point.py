@@ -11,6 +11,8 @@ One iteration, from the sites (ν, τ):
 3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
    pass finds these means again.
 
+The iteration ends when the next move, known from 2 and 3, is too small to be made.
+
 From a cold start, the first iteration sets precisions only: without them, the smoother is a
 poor preconditioner.
 
@@ -44,7 +46,7 @@ _SHRINKING = 0.9
 # Damping: the smallest step of a precision.
 _LEAST_STEP = 0.1
 # Moves are taken to shrink by at least the first and at most the second factor.
-_BEST_RATE, _WORST_RATE = 0.5, 0.98
+_BEST_RATE, _WORST_RATE = 0.25, 0.98
 # What is assumed of moves before there are two of them.
 _UNKNOWN_RATE = 0.75
 _WINDOW = 3
@@ -104,8 +106,8 @@ class _State(NamedTuple):
         score: the marginal mean of every observation's score there.
         pull: the pull of its factor there.
         curvature: the curvature that the last step was taken with.
-        surplus: the last undamped change of every precision.
-        step: the part of it that was taken.
+        surplus: the last undamped change of every precision, in float32 to save memory.
+        step: the part of it that was taken, likewise.
         taken: the same for all precisions together.
         mean_error: an upper bound on the error of the means of `sites`.
         moves: the last distances that marginals moved, the latest first.
@@ -184,8 +186,8 @@ def _first_state(problem: Problem, sites: Sites) -> _State:
         score=jnp.zeros_like(problem.coefficients[0]),
         pull=jnp.zeros_like(problem.coefficients[0]),
         curvature=jnp.zeros_like(problem.coefficients[0]),
-        surplus=zeros,
-        step=tuple(jnp.ones_like(zero) for zero in zeros),
+        surplus=_narrowed(zeros),
+        step=_narrowed(tuple(jnp.ones_like(zero) for zero in zeros)),
         taken=jnp.ones((), dtype),
         mean_error=jnp.zeros((), dtype),
         moves=jnp.full((_WINDOW + 1,), jnp.inf, dtype),
@@ -199,14 +201,18 @@ def _first_state(problem: Problem, sites: Sites) -> _State:
 def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scalar) -> _State:
     """Evaluate the sites and choose the next ones."""
     sites = state.sites
-    smoothed = problem.smooth(sites)
+    smoothed = problem.find_cavities(sites)
     cavities = cavities_of(smoothed)
     linear = _steepen(problem, method.linearize(problem, cavities, sites), state)
     log_normaliser = sum(chain.log_normaliser for chain in smoothed)
     evaluation = _Evaluation(sites, cavities, log_normaliser, linear.observed)
     feasible = _is_feasible(cavities, sites) & jnp.isfinite(log_normaliser + linear.observed)
     moves = jnp.concatenate([_largest_move(state.accepted, evaluation)[None], state.moves[:-1]])
-    distance = _distance_left(moves, (1.0 - method.damping) * state.taken) + state.mean_error
+    undamped = (1.0 - method.damping) * state.taken
+    rate = _slowest_rate(moves, undamped)
+    # A step leaves the rest of a geometric series, and what damping kept of the step itself.
+    kept = 1.0 - undamped * (1.0 - rate)
+    distance = moves[0] / undamped * kept / (1.0 - rate) + state.mean_error
     careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
     cold = (state.steps == 0) & ~_any_precision(sites)
@@ -220,7 +226,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         linear.curvature,
         _residual(problem, linear, sites, marginals),
         jnp.where(solve, _MEAN_SHARE * tol, -1.0),
-        (1.0 - _MEAN_SHARE) * tol,
+        _rough_above((1.0 - _MEAN_SHARE) * tol, rate, moves[0]),
         careful,
     )
     second = method.second_after(problem, linear, problem.combine(mean.change))
@@ -228,6 +234,11 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     precisions, surplus, step = _take_steps(
         proposed, sites, state.surplus, jnp.where(careful, _LEAST_STEP, 1.0), state.step
     )
+    # The next move, before it is made: this is the distance if later moves add little.
+    ahead = jnp.maximum(mean.size, _relative_change(sites, surplus))
+    next_rate = _slowest_rate(jnp.concatenate([ahead[None] * undamped, moves[:-1]]), undamped)
+    foreseen = jnp.where(solve, ahead / (1.0 - next_rate) + mean.error, jnp.inf)
+    distance = jnp.minimum(distance, foreseen)
     taken = _taken(cavities, surplus, step)
     following = _next_sites(problem, linear, precisions, cavities, sites, mean.change)
     following = tuple(
@@ -247,8 +258,8 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
         score=choose(linear.score, state.score),
         pull=choose(linear.pull, state.pull),
         curvature=choose(linear.curvature, state.curvature),
-        surplus=choose(surplus, state.surplus),
-        step=choose(step, state.step),
+        surplus=choose(_narrowed(surplus), state.surplus),
+        step=choose(_narrowed(step), state.step),
         taken=jnp.where(feasible, taken, state.taken),
         mean_error=mean.error,
         moves=choose(moves, state.moves),
@@ -273,7 +284,7 @@ def _steepen(problem: Problem, linear: Linearization, state: _State) -> Lineariz
 
 def plain_update(method: AbstractMethod, problem: Problem, sites: Sites) -> Sites:
     """One sweep of the method without damping, which leaves the fixed point where it is."""
-    cavities = cavities_of(problem.smooth(sites))
+    cavities = cavities_of(problem.find_cavities(sites))
     linear = method.linearize(problem, cavities, sites)
     still = tuple(jnp.zeros_like(site.precision) for site in sites)
     return _next_sites(
@@ -323,6 +334,10 @@ def _next_sites(
     )
 
 
+def _narrowed(entries: Entries) -> Entries:
+    return tuple(x.astype(jnp.float32) for x in entries)
+
+
 def _take_steps(
     proposed: Entries, sites: Sites, surplus: Entries, least: Scalar, step: Entries
 ) -> tuple[Entries, Entries, Entries]:
@@ -341,6 +356,7 @@ def _take_steps(
 
     def take(proposed: Array, site: Site, surplus: Array, step: Array) -> tuple:
         change = proposed - site.precision
+        surplus, step = surplus.astype(change.dtype), step.astype(change.dtype)
         # The secant rule for a fixed point of one variable, without overrelaxation.
         ratio = jnp.where(surplus == 0, 0.0, change / jnp.where(surplus == 0, 1.0, surplus))
         part = jnp.clip(step / (1.0 - jnp.minimum(ratio, 0.5)), least, 1.0)
@@ -406,18 +422,39 @@ def _taken(cavities: tuple[ScoreMoments, ...], surplus: Entries, step: Entries) 
     return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 1.0)
 
 
-def _distance_left(moves: Float[Array, " window"], taken: Scalar) -> Scalar:
-    """The rest of a geometric series, if moves keep shrinking as they did lately.
+def _slowest_rate(moves: Float[Array, " window"], undamped: Scalar) -> Scalar:
+    """The factor by which moves shrink: the slowest lately.
 
-    Damping slows every mode alike, so moves and rates are taken as they would be without it.
+    Damping slows every mode alike, so the rate is the one without it.
 
     Args:
         moves: the last moves, the latest first.
-        taken: the part of the last step that damping left.
+        undamped: the part of the last step that damping left.
     """
     known = jnp.isfinite(moves[1:]) & (moves[1:] > 0)
     ratios = moves[:-1] / jnp.where(known, moves[1:], 1.0)
-    slowest = jnp.max(jnp.where(known, 1.0 - (1.0 - ratios) / taken, -jnp.inf))
+    slowest = jnp.max(jnp.where(known, 1.0 - (1.0 - ratios) / undamped, -jnp.inf))
     rate = jnp.where(jnp.any(known), slowest, _UNKNOWN_RATE)
-    rate = jnp.clip(rate, _BEST_RATE, _WORST_RATE)
-    return jnp.where(moves[0] == 0, 0.0, moves[0] / taken * rate / (1.0 - rate))
+    return jnp.clip(rate, _BEST_RATE, _WORST_RATE)
+
+
+def _rough_above(tol: Scalar, rate: Scalar, last: Scalar) -> Scalar:
+    """The size of a move after which another one will be needed.
+
+    After a move of size d, what is left is d r / (1 − r). The rate r is at least `rate`, and at
+    least the quotient of d and the last move.
+    """
+    by_ratio = 2.0 * tol / (tol / last + jnp.sqrt((tol / last) ** 2 + 4.0 * tol / last))
+    by_ratio = jnp.where(last > 0, by_ratio, 0.0)
+    return jnp.minimum(tol * (1.0 - rate) / rate, jnp.where(jnp.isfinite(last), by_ratio, jnp.inf))
+
+
+def _relative_change(sites: Sites, surplus: Entries) -> Scalar:
+    """The largest relative change of a precision, which no variance exceeds by far."""
+
+    def largest(site: Site, change: Array) -> Scalar:
+        known = site.precision > 0
+        relative = jnp.abs(change) / jnp.where(known, site.precision, 1.0)
+        return jnp.max(jnp.where(known, relative, jnp.where(change == 0, 0.0, jnp.inf)))
+
+    return jnp.max(jnp.stack([largest(*each) for each in zip(sites, surplus, strict=True)]))

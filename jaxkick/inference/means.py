@@ -16,9 +16,10 @@ from jax.typing import DTypeLike
 
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.chains.devices import on_every_device
 from jaxkick.chains.filter import step_times
+from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import smooth_means
+from jaxkick.chains.rows import Link, incoming_states
 from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
@@ -45,11 +46,13 @@ class MeanStep(NamedTuple):
         change: the change of every entry's mean.
         error: an upper bound on what is left, as the largest over all entries, in marginal
             standard deviations.
+        size: the change, in the same measure.
         iterations: the number of conjugate-gradient iterations.
     """
 
     change: Entries
     error: Scalar
+    size: Scalar
     iterations: Int[Array, ""]
 
 
@@ -80,6 +83,68 @@ class _State(NamedTuple):
     error: Scalar
     size: Scalar
     iterations: Int[Array, ""]
+
+
+class _Effects(NamedTuple):
+    """Shared effects, to be eliminated from the linear system.
+
+    With X the design of other features, Z that of shared effects and B = ZᵀWZ plus the prior
+    precisions of shared effects, their means are B⁻¹(r − ZᵀW X s), and W − WZ B⁻¹ ZᵀW takes the
+    place of W in the equations of the others, whose A is still at least K⁻¹.
+
+    Attributes:
+        weighted: ZᵀW.
+        inverse: B⁻¹.
+        alone: B⁻¹r, the change of their means if nothing else changes.
+        variance: the marginal variance of every effect.
+        prior: its prior variance.
+    """
+
+    weighted: Float[Array, "Q N"]
+    inverse: Float[Array, "Q Q"]
+    alone: Float[Array, " Q"]
+    variance: Float[Array, " Q"]
+    prior: Float[Array, " Q"]
+
+    @classmethod
+    def make(
+        cls, problem: Problem, sites: Sites, curvature: Float[Array, " N"], residual: Entries
+    ) -> "_Effects | None":
+        """The shared effects of a problem; `None` if there are none."""
+        shared = problem.shared
+        if shared is None:
+            return None
+        prior = shared.prior_variances(problem.steps, problem.chains)
+        weighted = jax.vmap(problem.curve, in_axes=(None, 0))(curvature, shared.design)
+        inverse = jnp.linalg.inv(weighted @ shared.design.T + jnp.diag(1.0 / prior))
+        variance = 1.0 / (1.0 / prior + shared.sum(tuple(site.precision for site in sites)))
+        return cls(weighted, inverse, inverse @ shared.sum(residual), variance, prior)
+
+    def respond(self, scores: Float[Array, " N"]) -> Float[Array, " Q"]:
+        """B⁻¹ZᵀW times a vector of scores."""
+        return self.inverse @ (self.weighted @ scores)
+
+    def widest(
+        self,
+        problem: Problem,
+        curvature: Float[Array, " N"],
+        precisions: Entries,
+        least: Scalar,
+    ) -> Scalar:
+        """A bound on changes of shared means, in standard deviations.
+
+        For changes of all means of size one in the norm of A. They are at most the deviations of
+        the prior. They are also the response to a change e of the other means, and by the
+        inequality of Cauchy and Schwarz at most √B⁻¹ times the norm ‖X e‖ under W, of which the
+        square is at most P x²w / τ (for P slots) times that of M, at most 1 / `least` that of A.
+        """
+        ratios = []
+        for chain, (x, tau) in enumerate(zip(problem.entry_coefficients, precisions, strict=True)):
+            w = x * (x * problem.at_entries(curvature, chain))
+            ratios.append(jnp.max(jnp.where(w > 0, w / jnp.maximum(tau, 0.0), 0.0)))
+        norm = len(problem.slots) * jnp.max(jnp.stack(ratios)) / least
+        bounds = jnp.minimum(jnp.diag(self.inverse) * norm, self.prior)
+        return jnp.sqrt(jnp.max(bounds / self.variance))
 
 
 def solve_means(
@@ -113,18 +178,26 @@ def solve_means(
         careful: whether "rough" is decided by the bound on the error, not by an estimate.
     """
     wide = residual[0].dtype
-    scales = tuple(_inverse_deviation(marginal) for marginal in marginals)
+    effects = _Effects.make(problem, sites, curvature, residual)
+    whole, problem = problem, problem.others
+    chosen = [k for k, chain in enumerate(smoothed) if chain.gains is not None]
+    scales = tuple(_inverse_deviation(marginals[k]) for k in chosen)
+    precisions = tuple(sites[k].precision for k in chosen)
+    gains = tuple(smoothed[k].gains for k in chosen)
+    start = tuple(residual[k] for k in chosen)
     priors = _prior_variances(problem)
-    precisions = tuple(site.precision for site in sites)
     least = _least_eigenvalue(problem, precisions, priors)
     # An error of size one in the norm of A moves no mean by more than its joint standard
     # deviation, which is at most that of the prior.
     widest = _largest(tuple(map(jnp.sqrt, priors)), scales)
+    if effects is not None:
+        widest = jnp.maximum(widest, effects.widest(problem, curvature, precisions, least))
+        pulled = problem.distribute(effects.weighted.T @ effects.alone)
+        start = jax.tree.map(jnp.subtract, start, pulled)
 
-    narrow = jnp.float32 if sum(x.size for x in residual) > _LARGE else wide
-    gains = tuple(chain.gains for chain in smoothed)
-    problem, curvature, scales, precisions, gains, start = _cast(
-        (problem, curvature, scales, precisions, gains, residual), narrow
+    narrow = jnp.float32 if sum(x.size for x in start) > _LARGE else wide
+    problem, curvature, scales, precisions, gains, start, narrowed = _cast(
+        (problem, curvature, scales, precisions, gains, start, effects), narrow
     )
     rounding = 4.0 * float(jnp.finfo(narrow).eps) / least
 
@@ -134,7 +207,11 @@ def solve_means(
 
     def couple(vector: Entries) -> Entries:
         """(A − M) times a vector."""
-        coupled = problem.distribute(problem.curve(curvature, problem.combine(vector)))
+        scores = problem.combine(vector)
+        pulls = problem.curve(curvature, scores)
+        if narrowed is not None:
+            pulls = pulls - narrowed.weighted.T @ narrowed.respond(scores)
+        coupled = problem.distribute(pulls)
         return jax.tree.map(lambda a, t, b: a - t * b, coupled, precisions, vector)
 
     def proceed(state: _State) -> Array:
@@ -188,7 +265,16 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
+    change, size = _cast(end.change, wide), end.size
+    if effects is not None:
+        shift = effects.alone - effects.respond(whole.others.combine(change))
+        size = jnp.maximum(size, jnp.max(jnp.abs(shift) / jnp.sqrt(effects.variance)))
+        rest = iter(change)
+        change = tuple(
+            next(rest) if place is None else jnp.where(tol >= 0, whole.shared.spread(shift, k), 0.0)
+            for k, place in enumerate(whole.shared.place)
+        )
+    return MeanStep(change, end.error, size, end.iterations)
 
 
 def _prior_variances(problem: Problem) -> Entries:
@@ -208,16 +294,37 @@ def _least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) ->
     A is at least K⁻¹, so they are at least 1 / (1 + λ) with λ the largest eigenvalue of K T,
     which is at most the largest trace of K T over features.
     """
-    traces = []
-    for chain, precision, prior in zip(problem.chains, precisions, priors, strict=True):
-        # Along the rows, where the entries of a feature are consecutive. Every device
-        # sums over all of them: a cumulative sum over shards would take quadratic time.
-        terms = on_every_device((jnp.maximum(precision, 0.0) * prior).T.ravel(), chain.mesh)
-        first = on_every_device(chain.first.T.ravel(), chain.mesh)
-        total = jnp.cumsum(terms)
-        opening = lax.cummax(jnp.where(first, jnp.arange(first.size, dtype=jnp.int32), 0))
-        traces.append(jnp.max(total - (total - terms)[opening]))
+    traces = [
+        _largest_sum(chain, jnp.maximum(precision, 0.0) * prior)
+        for chain, precision, prior in zip(problem.chains, precisions, priors, strict=True)
+    ]
     return 1.0 / (1.0 + jnp.max(jnp.stack(traces)))
+
+
+def _largest_sum(chain: Chain, terms: Float[Array, "C R"]) -> Scalar:
+    """The largest sum of a feature's terms, which are not negative."""
+
+    def step(carry: tuple, entry: tuple) -> tuple:
+        total, most = carry
+        first, term = entry
+        total = jnp.where(first, 0.0, total) + term
+        return (total, jnp.maximum(most, total)), None
+
+    def run(incoming: Float[Array, " R"]) -> tuple:
+        start = (incoming, jnp.zeros_like(incoming))
+        return lax.scan(step, start, (chain.first, terms))[0]
+
+    incoming = jnp.zeros_like(terms[0])
+    if chain.linked:
+        goes_on = 1.0 - jnp.any(chain.first, axis=0).astype(terms.dtype)
+        link = Link(
+            lambda x, row: row[0] * x + row[1],
+            lambda one, two: (two[0] * one[0], two[0] * one[1] + two[1]),
+            (jnp.ones((), terms.dtype), jnp.zeros((), terms.dtype)),
+        )
+        rows = (goes_on, run(incoming)[0])
+        incoming = incoming_states(link, jnp.zeros((), terms.dtype), rows, chain)
+    return jnp.max(run(incoming)[1])
 
 
 def _inverse_deviation(marginal: ScoreMoments) -> Float[Array, "C R"]:

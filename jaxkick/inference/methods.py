@@ -16,7 +16,11 @@ from jaxkick.chains.step import Site, gain, log_normaliser
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, sum_over
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
-from jaxkick.likelihoods.integrals import is_misjudged
+from jaxkick.likelihoods.integrals import (
+    expectation_on_grid,
+    is_misjudged,
+    log_partition_on_grid,
+)
 from jaxkick.likelihoods.likelihood import Weight
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
@@ -50,6 +54,7 @@ class AbstractMethod(eqx.Module):
     """A way to approximate the posterior (paper, section 3.1 and appendix A)."""
 
     damping: eqx.AbstractVar[float]
+    on_grid: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def linearize(
@@ -120,9 +125,13 @@ class ExpectationPropagation(AbstractMethod):
 
     Attributes:
         damping: the weight kept on the old sites, from 0 (none) to below 1.
+        on_grid: whether to integrate likelihoods without closed forms over even grids of many
+            nodes, which find all peaks and may have kinks. `infer` does so by itself where the
+            usual quadrature fails.
     """
 
     damping: float = 0.0
+    on_grid: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         """Reject a damping that would never move."""
@@ -133,7 +142,7 @@ class ExpectationPropagation(AbstractMethod):
     ) -> Linearization:
         score = problem.to_observations(cavities)
         marginal = problem.to_observations(add_sites(cavities, sites))
-        value, first, second = problem.observe(_log_partition, score)
+        value, first, second = problem.observe(self._evaluate, score)
         curvature = problem.curvature(second, score.variance)
         # From the mean of the tilted distribution, where the pull is `first`.
         beyond = marginal.mean - (score.mean + score.variance * first)
@@ -145,7 +154,7 @@ class ExpectationPropagation(AbstractMethod):
     ) -> Float[Array, " N"]:
         pull = linear.pull - problem.curve(linear.curvature, move)
         mean = linear.score + move - linear.variance * pull
-        return problem.observe(_log_partition, ScoreMoments(mean, linear.variance)).second
+        return problem.observe(self._evaluate, ScoreMoments(mean, linear.variance)).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
@@ -158,15 +167,27 @@ class ExpectationPropagation(AbstractMethod):
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Scalar:
         score = problem.to_observations(cavities)
-        return jnp.sum(problem.observe(_log_partition, score).value)
+        return jnp.sum(problem.observe(self._evaluate, score).value)
 
     def is_misjudged(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Bool[Array, ""]:
-        return _any_misjudged(problem, problem.to_observations(cavities), expected=False)
+        return _any_misjudged(problem, problem.to_observations(cavities), False, self.on_grid)
 
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_site_normaliser, cavities, sites)
+
+    def _evaluate(
+        self,
+        likelihood: AbstractLikelihood,
+        outcome: Array,
+        mean: Array,
+        variance: Array,
+        weight: Weight,
+    ) -> Derivatives:
+        if self.on_grid and _needs_search(likelihood):
+            return log_partition_on_grid(likelihood, outcome, mean, variance, weight)
+        return likelihood.log_partition(outcome, mean, variance, weight)
 
 
 class ReverseKL(AbstractMethod):
@@ -181,9 +202,13 @@ class ReverseKL(AbstractMethod):
 
     Attributes:
         damping: the weight kept on the old sites, from 0 (none) to below 1.
+        on_grid: whether to integrate likelihoods without closed forms over even grids of many
+            nodes, which find all peaks and may have kinks. `infer` does so by itself where the
+            usual quadrature fails.
     """
 
     damping: float = 0.0
+    on_grid: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         """Reject a damping that would never move."""
@@ -193,14 +218,14 @@ class ReverseKL(AbstractMethod):
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Linearization:
         score = problem.to_observations(add_sites(cavities, sites))
-        value, first, second = problem.observe(_expectation, score)
+        value, first, second = problem.observe(self._evaluate, score)
         return Linearization(jnp.sum(value), score.mean, first, -second, second, score.variance)
 
     def second_after(
         self, problem: Problem, linear: Linearization, move: Float[Array, " N"]
     ) -> Float[Array, " N"]:
         score = ScoreMoments(linear.score + move, linear.variance)
-        return problem.observe(_expectation, score).second
+        return problem.observe(self._evaluate, score).second
 
     def site_precision(
         self, variance: Float[Array, "C R"], x: Float[Array, "C R"], second: Float[Array, "C R"]
@@ -211,50 +236,57 @@ class ReverseKL(AbstractMethod):
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Scalar:
         score = problem.to_observations(add_sites(cavities, sites))
-        return jnp.sum(problem.observe(_expectation, score).value)
+        return jnp.sum(problem.observe(self._evaluate, score).value)
 
     def is_misjudged(
         self, problem: Problem, cavities: tuple[ScoreMoments, ...], sites: Sites
     ) -> Bool[Array, ""]:
         marginals = add_sites(cavities, sites)
-        return _any_misjudged(problem, problem.to_observations(marginals), expected=True)
+        return _any_misjudged(problem, problem.to_observations(marginals), True, self.on_grid)
 
     def site_terms(self, cavities: tuple[ScoreMoments, ...], sites: Sites) -> Scalar:
         return sum_over(_expected_site, add_sites(cavities, sites), sites)
 
+    def _evaluate(
+        self,
+        likelihood: AbstractLikelihood,
+        outcome: Array,
+        mean: Array,
+        variance: Array,
+        weight: Weight,
+    ) -> Derivatives:
+        if self.on_grid and _needs_search(likelihood):
+            expected = expectation_on_grid(likelihood, outcome, mean, variance)
+        else:
+            expected = likelihood.expectation(outcome, mean, variance)
+        if weight is None:
+            return expected
+        weight = jnp.asarray(weight)
+        # Derivatives may have one more axis.
+        parts = (jnp.asarray(part) for part in expected)
+        return Derivatives(
+            *(jnp.expand_dims(weight, range(weight.ndim, part.ndim)) * part for part in parts)
+        )
 
-def _log_partition(
-    likelihood: AbstractLikelihood, outcome: Array, mean: Array, variance: Array, weight: Weight
-) -> Derivatives:
-    return likelihood.log_partition(outcome, mean, variance, weight)
+
+def _needs_search(likelihood: AbstractLikelihood) -> bool:
+    return likelihood.is_searched and likelihood.num_predictors == 1
 
 
-def _expectation(
-    likelihood: AbstractLikelihood, outcome: Array, mean: Array, variance: Array, weight: Weight
-) -> Derivatives:
-    expected = likelihood.expectation(outcome, mean, variance)
-    if weight is None:
-        return expected
-    weight = jnp.asarray(weight)
-    # Derivatives may have one more axis.
-    parts = (jnp.asarray(part) for part in expected)
-    return Derivatives(
-        *(jnp.expand_dims(weight, range(weight.ndim, part.ndim)) * part for part in parts)
-    )
-
-
-def _any_misjudged(problem: Problem, score: ScoreMoments, expected: bool) -> Bool[Array, ""]:
+def _any_misjudged(
+    problem: Problem, score: ScoreMoments, expected: bool, on_grid: bool
+) -> Bool[Array, ""]:
     """Check the integrals of a sample of observations, if quadrature may have gone wrong."""
     wrong = jnp.zeros((), bool)
     for likelihood in problem.likelihoods.values():
         # Where kinds are mixed, only the first of several likelihoods could be told apart.
-        if not likelihood.is_searched or problem.events is not None:
+        if not _needs_search(likelihood) or problem.events is not None:
             continue
         stride = max(len(problem.mask) // _CHECKED, 1)
         parts = (problem.outcome, score.mean, score.variance, problem.weight)
         outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
         found = is_misjudged(
-            likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected
+            likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected, on_grid
         )
         wrong |= jnp.any(found & problem.mask[::stride])
     return wrong

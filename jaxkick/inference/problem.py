@@ -6,7 +6,8 @@ one observation and one slot of it, so both ways are gathers and never a scatter
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from jaxkick.chains.smoother import Smoothed, smooth_chain
 from jaxkick.chains.step import Site, StepModel
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.events import EventBlock, Events
+from jaxkick.inference.shared import SharedEffects, find_shared
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
@@ -48,6 +50,7 @@ _ABSENT = -1.0
 _LEAST_NOISE = 0.5
 
 Evaluate = Callable[..., Derivatives]
+Output = TypeVar("Output")
 
 
 class ScoreMoments(NamedTuple):
@@ -75,6 +78,7 @@ class Problem(eqx.Module):
         offset: the prior mean of every observation's score; `None` where it is zero.
         events: observations that are evaluated together; `None` where there are none, or the
             likelihood evaluates each by itself.
+        shared: features that many observations have in common; `None` where there are none.
 
     An observation here is a row of the data: one score f. Likelihoods of several scores evaluate
     the rows of an event together. On a mesh observations are padded with masked ones, so that
@@ -93,6 +97,7 @@ class Problem(eqx.Module):
     entry_observations: tuple[Int[Array, "_ _"], ...]
     offset: Float[Array, " N"] | None
     events: Events | None
+    shared: SharedEffects | None
 
     @property
     def mesh(self) -> Mesh | None:
@@ -103,6 +108,27 @@ class Problem(eqx.Module):
         """The cavities of every entry, chain by chain, and states for interpolation if asked."""
         chains = zip(self.steps, self.chains, sites, strict=True)
         return tuple(smooth_chain(*chain, keep_states) for chain in chains)
+
+    def find_cavities(self, sites: Sites) -> tuple[Smoothed, ...]:
+        """The cavities of every entry: as `smooth`, but without gains for shared effects."""
+        chains = zip(self.steps, self.chains, sites, strict=True)
+        return tuple(
+            smooth_chain(*chain)
+            if self.shared is None or self.shared.place[number] is None
+            else self.shared.smooth(number, *chain)
+            for number, chain in enumerate(chains)
+        )
+
+    @property
+    def others(self) -> "Problem":
+        """The same without shared effects, to combine and distribute only."""
+        if self.shared is None:
+            return self
+        keep = [number for number, place in enumerate(self.shared.place) if place is None]
+        names = ("steps", "chains", "entry_coefficients", "entry_observations")
+        parts = {name: tuple(getattr(self, name)[number] for number in keep) for name in names}
+        slots, coefficients = self.shared.slots, self.shared.coefficients
+        return replace(self, **parts, slots=slots, coefficients=coefficients, shared=None)
 
     def no_sites(self) -> Sites:
         """Sites without information."""
@@ -157,9 +183,13 @@ class Problem(eqx.Module):
                 parts = [self.events.to_rows(list(part)) for part in zip(*found, strict=True)]
             return Derivatives(*map(self.masked, parts))
 
+        return self._once(compute, score)
+
+    def _once(self, function: Callable[[Any], Output], operand: Any) -> Output:
+        """Compute a function, and the operand before, once for all consumers of the result."""
         # The first entry of a chain always opens a feature.
         true = self.chains[0].first[0, 0]
-        return compute_once(compute, score, true, on_mesh=self.mesh is not None)
+        return compute_once(function, operand, true, on_mesh=self.mesh is not None)
 
     def _observe_block(
         self, function: Evaluate, block: EventBlock, score: ScoreMoments
@@ -242,6 +272,8 @@ class Problem(eqx.Module):
 
     def distribute(self, observations: Float[Array, " N"]) -> tuple[Float[Array, "_ _"], ...]:
         """Xᵀ times a vector of observations: its value at every entry times the coefficient."""
+        # Otherwise XLA computes the vector once for each entry, with all gathers that it needs.
+        observations = self._once(lambda values: values, observations)
         return tuple(
             x * self.at_entries(observations, chain)
             for chain, x in enumerate(self.entry_coefficients)
@@ -334,7 +366,25 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
         offset=_share_out(_offset(data, entry_means(model, data)), mesh),
         events=events
         and Events(events.blocks, *(_share_out(x, mesh) for x in (events.place, events.number))),
+        shared=_shared(steps, data),
     )
+
+
+def _shared(steps: tuple[StepModel, ...], data: Dataset) -> SharedEffects | None:
+    """The shared effects, on the devices of the data."""
+    shared, mesh = find_shared(steps, data), data.chains[0].mesh
+    if shared is None or mesh is None:
+        return shared
+    shapes = [
+        chain.gap.shape
+        for chain, place in zip(data.chains, shared.place, strict=True)
+        if place is None
+    ]
+    positions = jnp.take(gathered_positions(shapes, mesh), shared.slots, mode="clip")
+    slots, coefficients, design = (
+        _share_out(x, mesh) for x in (positions, shared.coefficients, shared.design)
+    )
+    return replace(shared, slots=slots, coefficients=coefficients, design=design)
 
 
 def _needed_events(model: Model, data: Dataset) -> Events | None:

@@ -33,9 +33,9 @@ def raise_unless_converged(
             )
         case Status.INACCURATE:
             raise InferenceError(
-                "The likelihood could not be integrated: quadrature found one of its peaks and "
-                "missed others. Define `log_partition` and `expectation` of the likelihood, or "
-                "pass `throw=False` to get the posterior all the same."
+                "The likelihood could not be integrated: it has several peaks, too narrow for a "
+                "grid of 1025 nodes. Define `log_partition` and `expectation` of the likelihood, "
+                "or pass `throw=False` to get the posterior all the same."
             )
         case Status.MAX_STEPS:
             raise InferenceError(

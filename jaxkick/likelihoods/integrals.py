@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import ArrayLike
 
 from jaxkick._math import (
@@ -27,8 +28,10 @@ __all__ = [
     "OutcomeGrid",
     "align",
     "expectation_by_quadrature",
+    "expectation_on_grid",
     "is_misjudged",
     "log_partition_by_quadrature",
+    "log_partition_on_grid",
     "outcome_grid",
 ]
 
@@ -132,6 +135,71 @@ def _pair_integral(
     return Derivatives(found.value, *slopes)
 
 
+def log_partition_on_grid(
+    likelihood: "AbstractLikelihood",
+    outcome: Values,
+    mean: Values,
+    variance: Values,
+    weight: Values | None = None,
+) -> Derivatives:
+    """Compute `AbstractLikelihood.log_partition` on an even grid.
+
+    It finds all peaks that are not too narrow, and needs no derivatives of the likelihood, which
+    may have kinks; but it has many nodes. Derivatives in the mean are moments.
+    """
+    likelihood = resolve(likelihood, mean.dtype)
+    power = 1.0 if weight is None else weight
+    variance = _floored(variance)
+    deviation = jnp.sqrt(variance)
+
+    def add(sums: tuple, node: tuple) -> tuple:
+        top, zeroth, first, second = sums
+        z, log_mass = node
+        term = log_mass + power * likelihood.log_prob(outcome, mean + deviation * z)
+        higher = jnp.maximum(top, term)
+        # Minus infinity as long as nothing is possible.
+        finite = jnp.where(jnp.isfinite(higher), higher, 0.0)
+        old, new = jnp.exp(top - finite), jnp.exp(term - finite)
+        sums = (zeroth * old + new, first * old + new * z, second * old + new * (z * z))
+        return (higher, *sums), None
+
+    zero = jnp.zeros_like(mean)
+    start = (jnp.full_like(mean, -jnp.inf), zero, zero, zero)
+    (top, zeroth, first, second), _ = lax.scan(add, start, _even_nodes(_EVEN_NODES[0], mean.dtype))
+    first, second = first / zeroth, second / zeroth
+    slope = first / deviation
+    return Derivatives(top + jnp.log(zeroth), slope, (second - first * first - 1.0) / variance)
+
+
+def expectation_on_grid(
+    likelihood: "AbstractLikelihood", outcome: Values, mean: Values, variance: Values
+) -> Derivatives:
+    """Compute `AbstractLikelihood.expectation` on an even grid."""
+    likelihood = resolve(likelihood, mean.dtype)
+    variance = _floored(variance)
+    deviation = jnp.sqrt(variance)
+
+    def add(sums: tuple, node: tuple) -> tuple:
+        z, log_mass = node
+        term = jnp.exp(log_mass) * likelihood.log_prob(outcome, mean + deviation * z)
+        return (sums[0] + term, sums[1] + term * z, sums[2] + term * (z * z - 1.0)), None
+
+    start = (jnp.zeros_like(mean),) * 3
+    (value, first, second), _ = lax.scan(add, start, _even_nodes(_EVEN_NODES[0], mean.dtype))
+    return Derivatives(value, first / deviation, second / variance)
+
+
+def _floored(variance: Values) -> Values:
+    """Variances with which differences of moments keep half of their digits."""
+    return jnp.maximum(variance, float(jnp.finfo(variance.dtype).eps) ** 0.5)
+
+
+def _even_nodes(count: int, dtype: DTypeLike) -> tuple[Float[Array, " nodes"], ...]:
+    """Standard normal nodes and the logarithms of their masses."""
+    nodes = jnp.linspace(-_EVEN_REACH, _EVEN_REACH, count, dtype=dtype)
+    return nodes, jax.nn.log_softmax(-0.5 * jnp.square(nodes))
+
+
 def is_misjudged(
     likelihood: "AbstractLikelihood",
     outcome: Values,
@@ -139,6 +207,7 @@ def is_misjudged(
     variance: Values,
     weight: Values | None,
     expected: bool,
+    on_grid: bool = False,
 ) -> Bool[Array, "..."]:
     """Return whether adaptive quadrature misses what even grids see.
 
@@ -153,13 +222,13 @@ def is_misjudged(
         variance: variances of scores.
         weight: powers on the likelihood, or `None`.
         expected: whether to check the expectation of log p instead of the partition function.
+        on_grid: whether an even grid was used; two of them must agree then.
     """
     likelihood = resolve(likelihood, mean.dtype)
 
     def even(count: int) -> tuple[Values, Bool[Array, "..."]]:
         """The integral over a grid, and whether the integrand has several peaks."""
-        nodes = jnp.linspace(-_EVEN_REACH, _EVEN_REACH, count, dtype=mean.dtype)[:, None]
-        log_mass = jax.nn.log_softmax(-0.5 * jnp.square(nodes), axis=0)
+        nodes, log_mass = (part[:, None] for part in _even_nodes(count, mean.dtype))
         value = likelihood.log_prob(outcome, mean + jnp.sqrt(variance) * nodes)
         if expected:
             return jnp.sum(jnp.exp(log_mass) * value, axis=0), jnp.zeros(mean.shape, bool)
@@ -168,13 +237,15 @@ def is_misjudged(
         peak = (terms[1:-1] > terms[:-2]) & (terms[1:-1] >= terms[2:]) & high
         return jax.nn.logsumexp(terms, axis=0), jnp.sum(peak, axis=0) > 1
 
+    (one, several), (other, _) = (even(count) for count in _EVEN_NODES)
+    scale = _AGREEMENT * (1.0 + jnp.abs(one)) if expected else _AGREEMENT
+    agree = jnp.abs(one - other) < scale
+    if on_grid:
+        return ~agree
     if expected:
         found = likelihood.expectation(outcome, mean, variance).value
     else:
         found = likelihood.log_partition(outcome, mean, variance, weight).value
-    (one, several), (other, _) = (even(count) for count in _EVEN_NODES)
-    scale = _AGREEMENT * (1.0 + jnp.abs(found)) if expected else _AGREEMENT
-    agree = jnp.abs(one - other) < scale
     return jnp.where(agree, jnp.abs(one - found) > 2.0 * scale, several)
 
 

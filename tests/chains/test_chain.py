@@ -144,6 +144,7 @@ def test_chain_holds_differences_of_float64_times():
         features=np.array([7, 5]),
         group="team",
         epoch=1e12 - 1,
+        num_slots=2,
         no_source=6,
         dtype=np.dtype(np.float32),
     )

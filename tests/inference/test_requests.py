@@ -103,8 +103,8 @@ class Bumps(jk.likelihoods.AbstractLikelihood):
 
 
 @pytest.mark.parametrize("width", [1.0, 0.05, 0.01])
-def test_a_missed_peak_has_a_status(width):
-    """Quadrature looks for one peak; where that is not enough, the status says so."""
+def test_a_missed_peak_is_found_or_has_a_status(width):
+    """Quadrature looks for one peak; where even grids do not help, the status says so."""
     data = jk.Dataset.from_pairs([0.0], ["a"], ["b"], [1.0])
     likelihood = Bumps(width)
     model = jk.Model(jk.kernels.Constant(2.0), likelihood)
@@ -118,4 +118,30 @@ def test_a_missed_peak_has_a_status(width):
             jk.infer(model, data)
     else:
         assert posterior.converged
-    assert posterior.converged == (width == 1.0)
+    assert posterior.converged == (width >= 0.05)
+    assert posterior.method.on_grid == (width < 1.0)
+
+
+class Laplace(jk.likelihoods.AbstractLikelihood):
+    """Noise with a kink at zero."""
+
+    def log_prob(self, outcome, score):
+        return -jnp.abs(outcome - score) - jnp.log(2.0)
+
+
+@pytest.mark.parametrize("method", [jk.ExpectationPropagation(), jk.ReverseKL()])
+def test_a_kink_is_integrated_on_a_grid(method):
+    rng = np.random.default_rng(3)
+    first, gap = rng.integers(0, 5, 30), rng.integers(1, 5, 30)
+    data = jk.Dataset.from_pairs(np.zeros(30), first, (first + gap) % 5, rng.normal(size=30))
+    model = jk.Model(jk.kernels.Constant(1.0), Laplace())
+    posterior = jk.infer(model, data, method, tol=1e-6)
+    assert posterior.converged
+    assert posterior.method.on_grid
+    once = data.subset(np.arange(30) < 1)
+    if isinstance(method, jk.ExpectationPropagation):
+        evidence = float(jk.infer(model, once, method, tol=1e-6).log_marginal_likelihood)
+        x = np.linspace(-15.0, 15.0, 200_001)
+        outcome = float(data.outcome[0])
+        density = 0.5 * np.exp(-np.abs(outcome - x) - x * x / 4.0) / np.sqrt(4.0 * np.pi)
+        np.testing.assert_allclose(evidence, np.log(np.sum(density) * (x[1] - x[0])), rtol=1e-4)
