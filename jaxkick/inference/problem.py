@@ -172,7 +172,9 @@ class Problem(eqx.Module):
             found = function(likelihood, outcome, mean, variance, weight)
             return Derivatives(*(_spread(part, mean) for part in found))
         outcome = jnp.where(block.present, outcome, _ABSENT)
-        weight = None if weight is None else weight[:, 0]
+        # Rankings have no weights, and an event of two scores has one.
+        ranking = likelihood.num_predictors is None
+        weight = None if weight is None or ranking else weight[:, 0]
         value, first, second = function(likelihood, outcome, mean, variance, weight)
         return Derivatives(jnp.zeros_like(mean).at[:, 0].set(value), first, second)
 

@@ -203,6 +203,11 @@ def test_duels_and_races_in_one_model():
         pairs["time"][:, 0], pairs["driver"][:, 0].tolist(), pairs["driver"][:, 1].tolist()
     )
     data = jk.concat({"duels": duels, "races": read(races())})
+    suggested = jk.suggest_model(data)
+    assert suggested.likelihood == {"duels": jk.likelihoods.Probit(), "races": RANKING}
+    assert suggested.kernel == jk.suggest_model(data.of_kind("races")).kernel
+    with pytest.raises(jk.DataError, match="mapping from the kinds"):
+        jk.suggest_model(data, jk.likelihoods.Probit)
     kinds = {"duels": jk.likelihoods.Probit(), "races": RANKING}
     both = jk.infer(jk.Model(KERNEL, kinds), data, tol=1e-8)
     alike = jk.concat([read({**duel, "race": duel["race"] + 100}), read(races())])
@@ -271,5 +276,13 @@ def test_refusals():
         jk.infer(jk.Model(KERNEL, {"a": RANKING, "b": RANKING}), pairs)
     with pytest.raises(jk.DataError, match="from_rankings"):
         jk.infer(jk.Model(KERNEL, RANKING), pairs)
+    both = jk.likelihoods.DixonColes(0.1)
+    uneven = eqx.tree_at(
+        lambda x: x.weight, counts, jnp.asarray([1.0, 2.0]), is_leaf=lambda x: x is None
+    )
+    with pytest.raises(jk.DataError, match=r"Row 0: `weight` is \[1.0, 2.0\] within one event"):
+        jk.infer(jk.Model(KERNEL, both), uneven)
+    with pytest.raises(jk.DataError, match=r"Row 0: the outcomes \[3.0\] are not valid for Dixon"):
+        jk.infer(jk.Model(KERNEL, both), counts.subset([0]))
     with pytest.raises(jk.DataError, match="stream"):
         jk.Stream.start(jk.Model(KERNEL, RANKING), data)
