@@ -66,13 +66,14 @@ def test_kinds_are_predicted_as_by_themselves(forecasts):
     rng = np.random.default_rng(1)
     first = rng.integers(0, 3, 20)
     table = {
-        "day": np.linspace(0.0, 23.0, 20), "a": first, "b": (first + 1) % 3,
+        "day": np.linspace(0.0, 23.0, 20), "a": [f"t{k}" for k in first], "b": [f"t{(k + 1) % 3}" for k in first],
         "x": rng.poisson(1.5, 20), "y": 1 + rng.poisson(1.0, 20),
     }  # fmt: skip
     table["y"] = np.where(table["x"] == table["y"], table["x"] + 1, table["y"])
     names = {"time": "day", "first": "a", "second": "b", "unit": "day"}
     goals = jk.Dataset.from_frame(table, counts=("x", "y"), **names)
-    margins = jk.Dataset.from_frame(table, difference=("x", "y"), **names, groups=lambda _: "team")
+    teams = dict.fromkeys(["t0", "t1", "t2"], "team")
+    margins = jk.Dataset.from_frame(table, difference=("x", "y"), **names, groups=teams)
     level = jk.kernels.Constant(0.2)
     kernels = {"attack": level, "defence": level, "level": level, "team": level}
     kinds = {
