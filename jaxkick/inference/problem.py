@@ -189,6 +189,11 @@ class Problem(eqx.Module):
         return [self.likelihood_of(block.kind).is_relative for block in blocks]
 
     @property
+    def is_relative(self) -> bool:
+        """True if only differences of scores matter in all events."""
+        return self.events is not None and all(self._relative)
+
+    @property
     def relative_rows(self) -> Bool[Array, " N"] | None:
         """The rows for whose events only differences of scores matter; `None` if there are none."""
         if self.events is None or not any(self._relative):
