@@ -383,3 +383,15 @@ def test_repeated_events_are_refused(posterior):
     # A race of others on the same day is another race.
     other = monza | {"race": ["sprint"] * 3, "driver": ["Ada", "Ben", "Cleo"]}
     jk.data.reading.refuse_repeats(posterior.data.observations, read(other).observations)
+
+
+def test_forecasts_of_wide_tables():
+    data = jk.Dataset.from_rankings(pd.DataFrame(WIDE), **PLACES)
+    fit = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Ranking()), data)
+    table = fit.forecast(pd.DataFrame(WIDE))
+    wanted = fit.predict_ranking(["Ben", "Ada", "Cleo"], "2024-07-28")
+    columns = [f"p_win[{name}]" for name in PLACES["competitor"]]
+    np.testing.assert_allclose(table[columns].iloc[0].to_numpy(float), wanted.p_win)
+    np.testing.assert_allclose(table["expected_rank[silver]"][0], wanted.expected_rank[1])
+    assert np.isnan(table["p_win[bronze]"][1])
+    np.testing.assert_allclose(table[columns].iloc[1].to_numpy(float)[:2].sum(), 1.0, atol=1e-6)
