@@ -493,9 +493,7 @@ def _sweep(
         where sides are below it.
     """
     tangent = grid.change / grid.growth
-    weight = Derivatives(
-        log(grid.growth), grid.step * tangent, grid.step**2 * (1.0 - tangent**2)
-    )
+    weight = Derivatives(log(grid.growth), grid.step * tangent, grid.step**2 * (1.0 - tangent**2))
     tiny = float(jnp.finfo(grid.step.dtype).tiny / jnp.finfo(grid.step.dtype).eps)
 
     def factor(side: Any) -> tuple[Derivatives, Array, Array, Array, Array]:
@@ -504,7 +502,13 @@ def _sweep(
         pulled = grid.pull_back(at)
         value = pulled.value + weight.value
         top = lax.stop_gradient(jnp.max(value, axis=0))
-        return at, jnp.exp(value - top), top, pulled.first + weight.first, pulled.second + weight.second
+        return (
+            at,
+            jnp.exp(value - top),
+            top,
+            pulled.first + weight.first,
+            pulled.second + weight.second,
+        )
 
     def rise(integral: _Integral, side) -> tuple[_Integral, tuple[Array, Array]]:
         parameters, placed, moves = side
@@ -542,9 +546,7 @@ def _sweep(
                 slope + integral.slope, bend + integral.bend, upward=False,
             )  # fmt: skip
             new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, integral)
-            kept = lax.cond(
-                jnp.any(last), lambda: jnp.where(last, tilted, lowest), lambda: lowest
-            )
+            kept = lax.cond(jnp.any(last), lambda: jnp.where(last, tilted, lowest), lambda: lowest)
             return (new, kept), measure(at, tilted)
 
         shapes = jax.eval_shape(lambda: move()[1])
@@ -553,9 +555,7 @@ def _sweep(
 
     one = _Integral.start(jax.tree.map(jnp.zeros_like, below))
     start = _Integral.start(grid.pull_back(below))
-    whole, products = lax.scan(
-        rise, start, (sides, groups.placed, groups.begins), reverse=True
-    )
+    whole, products = lax.scan(rise, start, (sides, groups.placed, groups.begins), reverse=True)
     level = jnp.where(groups.placed, groups.level, -1.0)
     last = groups.ends & (level == jnp.max(level, axis=0)) & jnp.any(groups.unplaced, axis=0)
     scanned = sides, groups.placed, groups.ends, last, products
@@ -599,9 +599,7 @@ def _integrate(
     integral = carried + relative * (inner + weight * part) + tiny
     hazard = (2.0 * sign) * _ratio(relative * part, integral)
     whole = integral[end]
-    return _Integral(
-        _ratio(integral, whole), scale + log(whole), hazard, hazard * (slope - hazard)
-    )
+    return _Integral(_ratio(integral, whole), scale + log(whole), hazard, hazard * (slope - hazard))
 
 
 @jax.custom_jvp

@@ -239,8 +239,8 @@ def evaluate(
     are ties, comes from the whole file. Each block of matches is predicted from all earlier ones.
     The log loss is the mean of -log of the probability of what happened; intervals have a
     probability of 95 %. `difference` is the loss of jaxkick minus that of Elo: below zero jaxkick
-    predicts better. Rankings are compared with equal chances of all sides; their log loss is that of
-    the winner.
+    predicts better. Rankings are compared with equal chances of all sides; their log loss is that
+    of the winner.
 
     \b
     Examples:

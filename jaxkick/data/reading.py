@@ -118,9 +118,7 @@ class Observations(NamedTuple):
         number = self.kind_names.index(kind)
         chosen = slice(None) if self.kinds is None else self.kinds == number
         schema = self.kind_schemas[number]
-        return self.take(chosen)._replace(
-            schema=schema, kinds=None, kind_names=(), kind_schemas=()
-        )
+        return self.take(chosen)._replace(schema=schema, kinds=None, kind_names=(), kind_schemas=())
 
     @property
     def has_events(self) -> bool:

@@ -213,9 +213,7 @@ def _check_events(
             )
 
 
-def _check_weights(
-    likelihood: AbstractLikelihood, data: Dataset, blocks: list[EventBlock]
-) -> None:
+def _check_weights(likelihood: AbstractLikelihood, data: Dataset, blocks: list[EventBlock]) -> None:
     """Reject weights that a likelihood of several scores cannot use."""
     known, ranking = is_known(data.weight), likelihood.num_predictors is None
     if data.weight is None or likelihood.num_predictors == 1 or not (known or ranking):

@@ -66,7 +66,8 @@ def test_kinds_are_predicted_as_by_themselves(forecasts):
     rng = np.random.default_rng(1)
     first = rng.integers(0, 3, 20)
     table = {
-        "day": np.linspace(0.0, 23.0, 20), "a": [f"t{k}" for k in first], "b": [f"t{(k + 1) % 3}" for k in first],
+        "day": np.linspace(0.0, 23.0, 20), "a": [f"t{k}" for k in first],
+        "b": [f"t{(k + 1) % 3}" for k in first],
         "x": rng.poisson(1.5, 20), "y": 1 + rng.poisson(1.0, 20),
     }  # fmt: skip
     table["y"] = np.where(table["x"] == table["y"], table["x"] + 1, table["y"])
@@ -87,9 +88,7 @@ def test_kinds_are_predicted_as_by_themselves(forecasts):
     found = ev.walk_forward(ev.Refit(model, tol=1e-4), whole, **options)
     parts = {"goals": goals, "margins": margins}
     for kind, part in parts.items():
-        alone = ev.walk_forward(
-            ev.Refit(jk.Model(kernels, kinds[kind]), tol=1e-4), part, **options
-        )
+        alone = ev.walk_forward(ev.Refit(jk.Model(kernels, kinds[kind]), tol=1e-4), part, **options)
         np.testing.assert_allclose(found[kind].probabilities, alone.probabilities, atol=1e-4)
         np.testing.assert_array_equal(found[kind].rows, alone.rows)
         assert found[kind].levels == alone.levels == (-1.0, 1.0)
