@@ -237,7 +237,7 @@ def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray 
 def _by_kind(data: Dataset, rows: np.ndarray) -> Iterator[tuple[str, Dataset, np.ndarray]]:
     """For each kind: its name, the data with its schema, and which of the rows are of it."""
     index = data.index
-    if not index.kind_names:
+    if index.kinds is None:
         yield "", data, np.ones(len(rows), bool)
         return
     for number, kind in enumerate(index.kind_names):

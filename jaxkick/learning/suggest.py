@@ -65,6 +65,8 @@ def suggest_model(
     """
     if data.index.kind_names:
         return _suggest_by_kind(data, likelihood, kernel, mask)
+    if isinstance(likelihood, Mapping):
+        raise TypeError("`likelihood` is a mapping from kinds, but the data has no kinds.")
     kinds = {"likelihood": (likelihood, AbstractLikelihood), "kernel": (kernel, AbstractKernel)}
     for name, (given, base) in kinds.items():
         is_class = isinstance(given, type) and issubclass(given, base)
