@@ -7,10 +7,11 @@
 
 `rivals`, `formula1` and `speed` read formula1.csv.gz from the folder `--data`, by default that in
 JAXKICK_DATA or ../shared/data. The model has a skill for each driver and one for each constructor,
-with parameters learnt from races before 2006. Each race from 2006 to 2015 is predicted from earlier
-ones. Sides that were not classified are last. `rivals` stores its forecasts in the file `--store`,
-with which `formula1` compares its own. Needs pandas and trueskillthroughtime (the `dev` extra), and
-for `rivals` also openskill (`pip install openskill`).
+with parameters learnt from races before 2006. A second model also knows the grid: the logarithm of
+the starting place, and whether a side starts from the pit lane. Each race from 2006 to 2015 is
+predicted from earlier ones. Sides that were not classified are last. `rivals` stores its forecasts
+in the file `--store`, with which `formula1` compares its own. Needs pandas and trueskillthroughtime
+(the `dev` extra), and for `rivals` also openskill (`pip install openskill`).
 
 openskill's Plackett–Luce model and TrueSkillThroughTime have a normal skill and normal noise of
 performance for each side. The probabilities of all places follow by the same integral as
@@ -65,25 +66,33 @@ def read_formula1(folder: str) -> pd.DataFrame:
     shared = rows.position.notna() & rows.duplicated(["event", "position"])
     rows = rows[~shared].reset_index(drop=True)
     rows["points"] = -rows.position
+    # A side without a place on the grid starts from the pit lane, behind all others.
+    place = rows.grid.where(rows.grid > 0, rows.groupby("event").driver.transform("size"))
+    rows["log_grid"], rows["pit_lane"] = np.log(place.astype(float)), 1.0 * (rows.grid <= 0)
     return rows
 
 
-def encode(rows: pd.DataFrame) -> jk.Dataset:
-    """Make the data set of drivers and cars."""
+GRID = {"log grid": "log_grid", "pit lane": "pit_lane"}
+
+
+def encode(rows: pd.DataFrame, grid: bool = False) -> jk.Dataset:
+    """Make the data set of drivers and cars, and of places on the grid if asked."""
     return jk.Dataset.from_rankings(
         rows,
         time="date",
         event="event",
         competitor="driver",
         points="points",
-        features={"car": "constructor"},
+        features={"car": "constructor", **(GRID if grid else {})},
+        groups=dict.fromkeys(GRID, "grid"),
     )
 
 
-def start_model() -> jk.Model:
+def start_model(grid: bool = False) -> jk.Model:
     """Return the model that learning starts from."""
     driver = jk.kernels.Constant(0.1) + jk.kernels.Matern12(0.15, 3.0)
     kernels = {"skill": driver, "car": jk.kernels.Matern12(0.4, 3.0)}
+    kernels |= {"grid": jk.kernels.Constant(0.3)} if grid else {}
     return jk.Model(kernels, jk.likelihoods.Ranking())
 
 
@@ -249,13 +258,18 @@ def measure_constant(races: Races) -> np.ndarray:
     return found
 
 
-def report(name: str, metrics: np.ndarray, ours: np.ndarray) -> None:
-    """Print one row of the table of forecasts."""
-    text = f"{name} | " + " | ".join(f"{value:.4f}" for value in metrics.mean(axis=0))
-    if metrics is not ours:
-        difference = ours[:, 0] - metrics[:, 0]
-        text += f" | {ev.bootstrap_mean(difference, np.arange(len(difference)))}"
-    print(text, flush=True)
+def report(found: dict[str, np.ndarray], names: list[str]) -> None:
+    """Print the metrics of all methods, and paired differences of some to each of them."""
+    print("method | " + " | ".join(METRICS))
+    for name, metrics in found.items():
+        print(f"{name} | " + " | ".join(f"{value:.4f}" for value in metrics.mean(axis=0)))
+    for ours in names:
+        print(f"{ours} minus | " + " | ".join(METRICS[:3]))
+        for name, metrics in found.items():
+            difference = (found[ours] - metrics).T[:3]
+            blocks = np.arange(len(metrics))
+            texts = [str(ev.bootstrap_mean(each, blocks)) for each in difference]
+            print(f"{name} | " + " | ".join(texts), flush=True)
 
 
 def require(*packages: str) -> None:
@@ -282,18 +296,25 @@ def rivals(options: argparse.Namespace) -> None:
         run = functools.partial(run_ttt, races, members)
         found[name] = tune(races, name, run, (0.01, 0.03, 0.06), (0.7, 2.0))
         store(options, found)
-    for name, metrics in found.items():
-        report(name, metrics, metrics)
+    report(found, [])
 
 
 def formula1(options: argparse.Namespace) -> None:
     """Learn, predict ten seasons, and compare with the stored forecasts of the rivals."""
     rows = read_formula1(options.data)
-    data = encode(rows[rows.date >= options.since].reset_index(drop=True))
+    rows = rows[rows.date >= options.since].reset_index(drop=True)
+    names = {"jaxkick, drivers and cars": False, "jaxkick, drivers, cars and grid": True}
+    for name, grid in names.items():
+        store(options, {name: forecast_formula1(encode(rows, grid), grid, options.steps)})
+    report(dict(np.load(options.store)), list(names))
+
+
+def forecast_formula1(data: jk.Dataset, grid: bool, steps: int) -> np.ndarray:
+    """Learn from races before the test, and return the metrics of each race after that."""
     print(data)
     past = data.index.times < float(TEST)
     begin = time.perf_counter()
-    model, history = jk.learn(start_model(), data, mask=past, max_steps=options.steps, tol=0.5)
+    model, history = jk.learn(start_model(grid), data, mask=past, max_steps=steps, tol=0.5)
     print(
         f"learnt in {time.perf_counter() - begin:.0f} s, {len(history.values) - 1} steps, "
         f"{history.status.name}, log evidence {history.values[-1]:.2f}"
@@ -305,11 +326,7 @@ def formula1(options: argparse.Namespace) -> None:
     print(forecasts.summary())
     columns = ("log_losses", "rank_log_losses", "pairwise", "reciprocal_ranks")
     order = np.argsort(forecasts.rows)
-    ours = np.stack([getattr(forecasts, name)[order] for name in columns], axis=1)
-    store(options, {"jaxkick": ours})
-    print("method | " + " | ".join(METRICS) + " | difference of log losses")
-    for name, metrics in np.load(options.store).items():
-        report(name, metrics, ours)
+    return np.stack([getattr(forecasts, name)[order] for name in columns], axis=1)
 
 
 def store(options: argparse.Namespace, found: dict[str, np.ndarray]) -> None:
@@ -418,23 +435,31 @@ def read_simulated(table: pd.DataFrame) -> jk.Dataset:
     )
 
 
-def synthetic(options: argparse.Namespace) -> None:
-    """Measure the likelihood, fits, intervals and learning on simulated races."""
-    table, truth = simulate(options.races, 0)
-    rng, likelihood = np.random.default_rng(1), jk.likelihoods.Ranking()
-    shape = (options.races, 8)
-    place = jnp.asarray(np.argsort(rng.normal(size=shape), axis=1) + 1.0)
+def time_likelihood(events: int, sides: int, unplaced: int) -> None:
+    """Measure an evaluation of the likelihood of random orders."""
+    rng, shape = np.random.default_rng(1), (events, sides)
+    place = np.argsort(rng.normal(size=shape), axis=1) + 1.0
+    place = jnp.asarray(np.where(place > sides - unplaced, 0.0, place))
     mean, variance = jnp.asarray(rng.normal(size=shape)), jnp.full(shape, 0.2)
-    evaluate = jax.jit(likelihood.log_partition)
+    evaluate = jax.jit(jk.likelihoods.Ranking().log_partition)
     best_of(2, lambda: evaluate(place, mean, variance))
     busy = time.process_time()
     _, seconds, _ = best_of(4, lambda: evaluate(place, mean, variance))
     busy = (time.process_time() - busy) / 4
     print(
-        f"likelihood: {seconds:.3f} s, {1e9 * seconds / place.size:.0f} ns a side; "
-        f"{1e9 * busy / place.size:.0f} ns a side of processor time",
+        f"likelihood of {sides} sides, {unplaced} of them unplaced: "
+        f"{1e9 * seconds / place.size:.0f} ns a side; {1e9 * busy / place.size:.0f} ns a side of "
+        "processor time",
         flush=True,
     )
+
+
+def synthetic(options: argparse.Namespace) -> None:
+    """Measure the likelihood, fits, intervals and learning on simulated races."""
+    for sides, unplaced in ((8, 0), (24, 0), (24, 12)):
+        time_likelihood(40_000 // sides, sides, unplaced)
+    table, truth = simulate(options.races, 0)
+    likelihood = jk.likelihoods.Ranking()
     model = jk.Model(jk.kernels.Matern12(1.0, 4.0), likelihood)
     begin = time.perf_counter()
     data = read_simulated(table)

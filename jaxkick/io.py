@@ -490,7 +490,11 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
             < len(observations.kind_names)
         )
         and isinstance(observations.scale, TimeScale)
-        and isinstance(observations.schema, Schema | None),
+        and len(observations.kind_schemas) == len(observations.kind_names)
+        and all(
+            isinstance(schema, Schema | None)
+            for schema in (observations.schema, *observations.kind_schemas)
+        ),
         "the observations do not fit together",
     )
     _check_bits(outcome.dtype)

@@ -252,23 +252,11 @@ def order_probability(
     nobody = ~jnp.any(groups.placed, axis=0)
 
     grid = lax.stop_gradient(_place_grid(lax.stop_gradient(laws), groups, blocks))
-    own = laws.log_density(grid.point)
-    has_windows = jnp.any(groups.tied | groups.unplaced)
-
-    def factors() -> tuple[Derivatives, Derivatives]:
-        shares = _share(laws, groups, own, grid.point)
-        bottom = groups.unplaced[:, None, None]
-        start = [jnp.sum(jnp.where(bottom, x, 0.0), axis=0) for x in shares.window]
-        return shares.density, Derivatives(*start)
-
-    none = Derivatives(*(jnp.zeros_like(grid.point),) * 3)
-    density, start = lax.cond(has_windows, factors, lambda: (own, none))
-    value, leader = _tilt(density, start, groups, grid)
-    first, second, slope = lax.cond(
-        has_windows,
-        lambda: _moments(groups, own, leader, _share(laws, groups, own, grid.point)),
-        lambda: _plain_moments(own, leader),
-    )
+    if margin is None:
+        value, first, second = _plain_order(laws, groups, grid)
+        slope = jnp.zeros_like(value)
+    else:
+        value, first, second, slope = _tied_order(laws, groups, grid)
     used = present & ~nobody
     first, second = jnp.where(used, first, 0.0), jnp.where(used, second, 0.0)
     # A wider margin moves lower groups down and widens windows.
@@ -355,23 +343,64 @@ def _place_grid(laws: Law, groups: _Groups, blocks: int) -> _Grid:
     return _choose_grid(low, high, mode, laws.deviation, known, blocks)
 
 
-def _plain_moments(own: Derivatives, leader: Array) -> tuple[Array, Array, Array]:
-    """Compute the derivatives in the means, if every side is alone in its group."""
-    first = -jnp.sum(leader * own.first, axis=(1, 2))
-    deviation = own.first + first[:, None, None]
-    second = jnp.sum(leader * (own.second + deviation**2), axis=(1, 2))
-    return first, second, jnp.zeros_like(first[0])
+def _plain_order(laws: Law, groups: _Groups, grid: _Grid) -> tuple[Array, Array, Array]:
+    """Compute log Z and its derivatives in the means, if every side is alone in its group."""
+
+    def density(side: Law) -> Derivatives:
+        return _of_one(side, lambda law: law.log_density(grid.point))
+
+    def tail(side: Law) -> Derivatives:
+        unbounded = jnp.zeros((1, len(grid.step)), bool)
+        return _of_one(side, lambda law: law.log_window(grid.point, unbounded))
+
+    def add(total: Derivatives, side: tuple[Law, Array]) -> tuple[Derivatives, None]:
+        law, unplaced = side
+
+        def added() -> Derivatives:
+            terms = (jnp.where(unplaced, x, 0.0) for x in tail(law))
+            return Derivatives(*(a + b for a, b in zip(total, terms, strict=True)))
+
+        return lax.cond(jnp.any(unplaced), added, lambda: total), None
+
+    none = Derivatives(*(jnp.zeros_like(grid.point),) * 3)
+    below, _ = lax.scan(add, none, (laws, groups.unplaced))
+    value, (first, second), lowest = _sweep(groups, grid, below, laws, density, _moments_of)
+
+    def follow(_: None, side: tuple[Law, Array]) -> tuple[None, tuple[Array, Array]]:
+        law, unplaced = side
+        zero = jnp.zeros_like(grid.step)
+        return None, lax.cond(
+            jnp.any(unplaced), lambda: _moments_of(tail(law), lowest), lambda: (zero, zero)
+        )
+
+    _, (first_below, second_below) = lax.scan(follow, None, (laws, groups.unplaced))
+    first = jnp.where(groups.unplaced, first_below, first)
+    return value, first, jnp.where(groups.unplaced, second_below, second)
 
 
-def _moments(
-    groups: _Groups, own: Derivatives, leader: Array, shares: _Shares
-) -> tuple[Array, Array, Array]:
-    """Compute the derivatives in the means, and in the margin of the windows."""
+def _of_one(law: Law, function: Callable[[Law], Derivatives]) -> Derivatives:
+    """Apply a function of the laws of all sides to that of one side."""
+    found = function(jax.tree.map(lambda x: x[None], law))
+    return Derivatives(*(x[0] for x in found))
+
+
+def _moments_of(at: Derivatives, weight: Array) -> tuple[Array, Array]:
+    """Compute the derivatives in the mean, by a distribution over the points of the grid."""
+    first = -jnp.sum(weight * at.first, axis=(0, 1))
+    return first, jnp.sum(weight * (at.second + (at.first + first) ** 2), axis=(0, 1))
+
+
+def _tied_order(laws: Law, groups: _Groups, grid: _Grid) -> tuple[Array, Array, Array, Array]:
+    """Compute log Z and its derivatives in the means and in the margin."""
+    own = laws.log_density(grid.point)
+    shares = _share(laws, groups, own, grid.point)
+    bottom = groups.unplaced[:, None, None]
+    below = Derivatives(*(jnp.sum(jnp.where(bottom, x, 0.0), axis=0) for x in shares.window))
+    value, leader, lowest = _sweep(
+        groups, grid, below, shares.density, lambda side: side, lambda _, weight: weight
+    )
     # The leader of the lowest group decides about unplaced sides.
-    level = jnp.where(groups.placed, groups.level, -1.0)
-    final = groups.ends & (level == jnp.max(level, axis=0))
-    lowest = jnp.sum(jnp.where(final[:, None, None], leader, 0.0), axis=0)
-    leader = jnp.where(groups.unplaced[:, None, None], lowest, leader)
+    leader = jnp.where(bottom, lowest, leader)
     leading, following = leader * shares.leads, leader * (1.0 - shares.leads)
     window = shares.window
     first = -jnp.sum(leading * own.first + following * window.first, axis=(1, 2))
@@ -379,7 +408,7 @@ def _moments(
     second = leading * (own.second + (own.first + centre) ** 2)
     second = second + following * (window.second + (window.first + centre) ** 2)
     slope = jnp.sum(leader * shares.widening, axis=(0, 1, 2))
-    return first, jnp.sum(second, axis=(1, 2)), slope
+    return value, first, jnp.sum(second, axis=(1, 2)), slope
 
 
 def _share(laws: Law, groups: _Groups, own: Derivatives, point: Array) -> _Shares:
@@ -387,8 +416,6 @@ def _share(laws: Law, groups: _Groups, own: Derivatives, point: Array) -> _Share
     has_window = tied | groups.unplaced[:, None, None]
     window = laws.log_window(point, groups.tied)
     window = Derivatives(*(jnp.where(has_window, x, 0.0) for x in window))
-    if laws.margin is None:
-        return _Shares(own, window, placed.astype(point.dtype), jnp.zeros_like(own.value))
     ratio = jnp.where(tied, jnp.exp(jnp.where(tied, own.value - window.value, 0.0)), 0.0)
     first, second = own.first - window.first, own.second - window.second
     parts = (*window, ratio, ratio * first, ratio * (first**2 + second))
@@ -421,45 +448,141 @@ def _group_sums(groups: _Groups, parts: tuple[Array, ...]) -> tuple[Array, ...]:
     return lax.scan(copy, zero, (groups.ends, running), reverse=True)[1]
 
 
-def _tilt(
-    density: Derivatives, start: Derivatives, groups: _Groups, grid: _Grid
-) -> tuple[Float[Array, " E"], Array]:
-    """Compute log Z and the distribution of each side's leader over the points of the grid."""
-    density, start = grid.pull_back(density), grid.pull_back(start)
+class _Integral(NamedTuple):
+    """An integral up to each point of the grid, as mantissa · exp(exponent) by blocks.
+
+    Attributes:
+        mantissa: at most one, and one at the end of each block.
+        exponent: one for each block.
+        slope: derivative of its logarithm in ξ, in units of the step.
+        bend: the second derivative.
+    """
+
+    mantissa: Float[Array, "block blocks E"]
+    exponent: Float[Array, "blocks E"]
+    slope: Float[Array, "block blocks E"]
+    bend: Float[Array, "block blocks E"]
+
+    @classmethod
+    def start(cls, at: Derivatives) -> "_Integral":
+        top = lax.stop_gradient(jnp.max(at.value, axis=0))
+        return cls(jnp.exp(at.value - top), top, at.first, at.second)
+
+
+def _sweep(
+    groups: _Groups,
+    grid: _Grid,
+    below: Derivatives,
+    sides: Any,
+    density: Callable[[Any], Derivatives],
+    measure: Callable[[Derivatives, Array], Any],
+) -> tuple[Float[Array, " E"], Any, Array]:
+    """Integrate side by side, from the left with the lowest side first, then from the right.
+
+    Args:
+        groups: the groups of sides.
+        grid: the points.
+        below: logarithm of the factor for sides below all others.
+        sides: parameters of the densities, with the sides along the first axis.
+        density: log ψ of a side's group, from its parameters.
+        measure: a result for each side, from log ψ and the distribution of its group's leader
+            over the points.
+
+    Returns:
+        log Z, the results of all sides, and the distribution of the leader of the lowest group,
+        where sides are below it.
+    """
     tangent = grid.change / grid.growth
-    value = density.value + log(grid.growth)
-    slope = density.first + grid.step * tangent
-    bend = density.second + grid.step**2 * (1.0 - tangent**2)
-    top = lax.stop_gradient(jnp.max(value, axis=1))
-    part = jnp.exp(value - top[:, None])
-    one = jax.tree.map(jnp.zeros_like, start)
-    factors = part, top, slope, bend
-    value, (below, low) = _sweep((*factors, groups.begins), start, upward=True)
-    _, (above, high) = _sweep((*factors, groups.ends), one, upward=False)
-    exponent = low + high + top
-    tilted = part * below * above
-    # The two integrals have their maxima at opposite ends of a block, so that the exponents say
-    # little about their product.
-    peak = lax.stop_gradient(jnp.max(tilted, axis=1))
-    matters = peak > float(jnp.finfo(peak.dtype).tiny / jnp.finfo(peak.dtype).eps)
-    safe = jnp.where(matters, peak, 1.0)
-    height = jnp.where(matters, exponent + log(safe), -jnp.inf)
-    height = height - lax.stop_gradient(jnp.max(height, axis=1, keepdims=True))
-    tilted = tilted * (jnp.exp(height) / safe)[:, None]
-    steps = jnp.sum(groups.begins, axis=0).astype(value.dtype) * log(grid.step)
-    return value + steps, tilted / jnp.sum(tilted, axis=(1, 2), keepdims=True)
+    weight = Derivatives(log(grid.growth), grid.step * tangent, grid.step**2 * (1.0 - tangent**2))
+    tiny = float(jnp.finfo(grid.step.dtype).tiny / jnp.finfo(grid.step.dtype).eps)
+
+    def factor(side: Any) -> tuple[Derivatives, Array, Array, Array, Array]:
+        """log ψ, and ψ in ξ by blocks: values, exponents, slopes and bends."""
+        at = density(side)
+        pulled = grid.pull_back(at)
+        value = pulled.value + weight.value
+        top = lax.stop_gradient(jnp.max(value, axis=0))
+        return (
+            at,
+            jnp.exp(value - top),
+            top,
+            pulled.first + weight.first,
+            pulled.second + weight.second,
+        )
+
+    def rise(integral: _Integral, side) -> tuple[_Integral, tuple[Array, Array]]:
+        parameters, placed, moves = side
+
+        def move() -> tuple[_Integral, tuple[Array, Array]]:
+            _, part, top, slope, bend = factor(parameters)
+            product = part * integral.mantissa, integral.exponent + top
+            new = _integrate(*product, slope + integral.slope, bend + integral.bend, upward=True)
+            return jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, integral), product
+
+        def stay() -> tuple[_Integral, tuple[Array, Array]]:
+            return integral, jax.tree.map(jnp.zeros_like, integral[:2])
+
+        return lax.cond(jnp.any(placed), move, stay)
+
+    def fall(carry: tuple[_Integral, Array], side) -> tuple[tuple[_Integral, Array], Any]:
+        integral, lowest = carry
+        parameters, placed, moves, last, (product, exponent) = side
+
+        def move() -> tuple[tuple[_Integral, Array], Any]:
+            at, part, top, slope, bend = factor(parameters)
+            tilted, exponents = product * integral.mantissa, exponent + integral.exponent
+            # The two integrals have their maxima at opposite ends of a block, so that the
+            # exponents say little about their product.
+            total = jnp.sum(tilted, axis=0)
+            matters = lax.stop_gradient(total) > tiny
+            safe = lax.stop_gradient(jnp.where(matters, total, 1.0))
+            height = jnp.where(matters, exponents + log(safe), -jnp.inf)
+            height = height - lax.stop_gradient(jnp.max(height, axis=0))
+            scale = jnp.exp(height) / safe
+            whole = jnp.sum(total * scale, axis=0)
+            tilted = tilted * (scale / jnp.where(placed, whole, 1.0))
+            new = _integrate(
+                part * integral.mantissa, integral.exponent + top,
+                slope + integral.slope, bend + integral.bend, upward=False,
+            )  # fmt: skip
+            new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, integral)
+            kept = lax.cond(jnp.any(last), lambda: jnp.where(last, tilted, lowest), lambda: lowest)
+            return (new, kept), measure(at, tilted)
+
+        shapes = jax.eval_shape(lambda: move()[1])
+        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        return lax.cond(jnp.any(placed), move, lambda: (carry, zeros))
+
+    one = _Integral.start(jax.tree.map(jnp.zeros_like, below))
+    start = _Integral.start(grid.pull_back(below))
+    whole, products = lax.scan(rise, start, (sides, groups.placed, groups.begins), reverse=True)
+    level = jnp.where(groups.placed, groups.level, -1.0)
+    last = groups.ends & (level == jnp.max(level, axis=0)) & jnp.any(groups.unplaced, axis=0)
+    scanned = sides, groups.placed, groups.ends, last, products
+    (_, lowest), found = lax.scan(fall, (one, jnp.zeros_like(grid.point)), scanned)
+    steps = jnp.sum(groups.begins, axis=0).astype(grid.step.dtype) * log(grid.step)
+    return whole.exponent[-1] + steps, found, lowest
 
 
-def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
-    """Integrate the densities side by side, from the left (`upward`) or from the right.
+def _integrate(
+    part: Array, exponent: Array, slope: Array, curvature: Array, upward: bool
+) -> _Integral:
+    """Integrate a function f from the left (`upward`) or from the right.
 
     The integral up to a point x_i is Σ_{j<i} f_j + κ(a_i) f_i in units of the step, where a is the
     slope of log f. κ makes it exact if log f is linear, and all terms are positive. The second
     term of κ corrects for the curvature of log f.
+
+    Args:
+        part: f in units of exp(exponent).
+        exponent: the exponent of each block.
+        slope: derivative of log f.
+        curvature: second derivative of log f.
+        upward: the direction.
     """
-    dtype = start.value.dtype
+    dtype = part.dtype
     tiny = float(jnp.finfo(dtype).tiny)
-    block, blocks = start.value.shape[:2]
+    block, blocks = part.shape[:2]
     within = np.tril(np.ones((block, block)), -1)
     before = np.tril(np.ones((blocks, blocks), bool), -1)
     sign, end = (0.5, -1) if upward else (-0.5, 0)
@@ -467,35 +590,16 @@ def _sweep(factors: tuple[Array, ...], start: Derivatives, upward: bool):
         within, before = within.T, before.T
     until = before | np.eye(blocks, dtype=bool)
     before, until = before[..., None], until[..., None]
-
-    def body(carry, side):
-        mantissa, exponent, hazard, bend = carry
-        part, top, slope, curvature, moves = side
-        part, exponent = part * mantissa, exponent + top
-        slope, curvature = slope + hazard, curvature + bend
-        weight = _end_weight(jnp.clip(sign * slope, -1e3, 1e3), curvature)
-        inner = jnp.einsum("ij,jbe->ibe", jnp.asarray(within, dtype), part, precision="highest")
-        scale = jnp.max(jnp.where(until, exponent, -jnp.inf), axis=1)
-        scale = lax.stop_gradient(scale)
-        shift = jnp.where(before, exponent - scale[:, None], -jnp.inf)
-        carried = jnp.sum(jnp.exp(shift) * (inner[end] + part[end]), axis=1)
-        relative = jnp.exp(exponent - scale)
-        integral = carried + relative * (inner + weight * part) + tiny
-        hazard = (2.0 * sign) * _ratio(relative * part, integral)
-        whole = integral[end]
-        new = _ratio(integral, whole), scale + log(whole), hazard, hazard * (slope - hazard)
-        new = jax.tree.map(lambda a, b: jnp.where(moves, a, b), new, carry)
-        return new, new[:2]
-
-    top = lax.stop_gradient(jnp.max(start.value, axis=0))
-    first = jnp.exp(start.value - top), top, start.first, start.second
-    carry, after = lax.scan(body, first, factors, reverse=upward)
-
-    def shift(start: Array, after: Array) -> Array:
-        parts = [after[1:], start[None]] if upward else [start[None], after[:-1]]
-        return jnp.concatenate(parts)
-
-    return carry[1][end], jax.tree.map(shift, first[:2], after)
+    weight = _end_weight(jnp.clip(sign * slope, -1e3, 1e3), curvature)
+    inner = jnp.einsum("ij,jbe->ibe", jnp.asarray(within, dtype), part, precision="highest")
+    scale = lax.stop_gradient(jnp.max(jnp.where(until, exponent, -jnp.inf), axis=1))
+    shift = jnp.where(before, exponent - scale[:, None], -jnp.inf)
+    carried = jnp.sum(jnp.exp(shift) * (inner[end] + part[end]), axis=1)
+    relative = jnp.exp(exponent - scale)
+    integral = carried + relative * (inner + weight * part) + tiny
+    hazard = (2.0 * sign) * _ratio(relative * part, integral)
+    whole = integral[end]
+    return _Integral(_ratio(integral, whole), scale + log(whole), hazard, hazard * (slope - hazard))
 
 
 @jax.custom_jvp

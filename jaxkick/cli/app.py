@@ -237,13 +237,14 @@ def evaluate(
     form: options.Shape = Format.table,
     float64: options.Float64 = True,
 ) -> None:
-    """Backtest the model against Elo on the later matches of a file.
+    """Backtest the model on the later matches of a file, against Elo.
 
     Both are tuned on the matches before --start. Only the kind of outcomes, such as whether there
     are ties, comes from the whole file. Each block of matches is predicted from all earlier ones.
     The log loss is the mean of -log of the probability of what happened; intervals have a
     probability of 95 %. `difference` is the loss of jaxkick minus that of Elo: below zero jaxkick
-    predicts better.
+    predicts better. Rankings are compared with equal chances of all sides; their log loss is that
+    of the winner.
 
     \b
     Examples:
@@ -255,20 +256,16 @@ def evaluate(
     if columns.read_as is ReadAs.counts:
         raise UsageError("Elo predicts results, not counts. Use --as result or --as difference.")
     schema = columns.schema()
-    if schema.is_ranking:
-        raise UsageError(
-            "Elo rates matches of two sides, not rankings. Use `evaluation.walk_forward` in Python "
-            "to backtest a model of rankings."
-        )
 
     import jax
 
     from jaxkick.cli import inputs
-    from jaxkick.cli.comparison import compare_with_elo
+    from jaxkick.cli.comparison import compare_with_chance, compare_with_elo
 
     with jax.enable_x64(float64):
         data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
-        compared, converged = compare_with_elo(data, start, every.value, max_steps)
+        backtest = compare_with_chance if schema.is_ranking else compare_with_elo
+        compared, converged = backtest(data, start, every.value, max_steps)
     emit(compared, form)
     _finish([], converged)
 

@@ -1,4 +1,4 @@
-"""Backtest a learnt model against Elo."""
+"""Backtest a learnt model against Elo, or against chance for rankings."""
 
 import dataclasses
 from typing import Any
@@ -13,10 +13,20 @@ from jaxkick.cli.fitting import note_if_stopped
 from jaxkick.cli.inputs import read_time
 from jaxkick.cli.output import show_time
 from jaxkick.data.schema import DEFAULT_GROUP
-from jaxkick.evaluation import AbstractForecaster, Elo, Forecasts, Refit, compare, walk_forward
+from jaxkick.evaluation import (
+    AbstractForecaster,
+    Elo,
+    Forecasts,
+    RankForecasts,
+    Refit,
+    bootstrap_mean,
+    compare,
+    walk_forward,
+)
+from jaxkick.evaluation.rank_forecasts import rank_metrics
 from jaxkick.likelihoods import Logit, OrdinalLogit
 
-__all__ = ["compare_with_elo", "model_before"]
+__all__ = ["compare_with_chance", "compare_with_elo", "model_before"]
 
 _TRAINING_SHARE = 0.8
 _RATE, _OTHER_RATE = 0.1, 0.01
@@ -43,24 +53,65 @@ def compare_with_elo(
     results = dataclasses.replace(data, outcome=jnp.sign(data.outcome))
     model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
 
-    def walk(name: str, forecaster: AbstractForecaster, matches: Dataset) -> Forecasts:
-        with console.stage(name) as tell:
-            found = walk_forward(
-                forecaster,
-                matches,
-                when,
-                every=every,
-                relearn="start",
-                ties=ties,
-                progress=lambda done, total: tell(f"{done:,} of {total:,} {every}s"),
-            )
-        assert isinstance(found, Forecasts)
-        return found
-
-    own, other = walk("jaxkick", model, data), walk("elo", elo, results)
+    own = _walk("jaxkick", model, data, when, every, ties)
+    other = _walk("elo", elo, results, when, every, ties)
+    assert isinstance(own, Forecasts)
+    assert isinstance(other, Forecasts)
     converged = not own.unconverged_learning
     note_if_stopped(converged, max_steps)
     return _as_columns(own, other), converged
+
+
+def compare_with_chance(
+    data: Dataset, start: str | None, every: str, max_steps: int
+) -> tuple[dict[str, np.ndarray], bool]:
+    """Walk forward over rankings, and compare with equal chances of all sides.
+
+    The arguments and results are those of `compare_with_elo`.
+    """
+    when = _read_start(data, start)
+    model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
+    own = _walk("jaxkick", model, data, when, every, None)
+    assert isinstance(own, RankForecasts)
+    converged = not own.unconverged_learning
+    note_if_stopped(converged, max_steps)
+    chance = []
+    for outcome in own.outcome:
+        sides = int(np.sum(outcome >= 0))
+        even = np.full((1, sides, sides), 1.0 / sides)
+        chance.append(np.concatenate(rank_metrics(outcome[None, :sides], even)))
+    rows: list[tuple] = [
+        ("jaxkick", metric, *each)
+        for metric, each in own.summary()._asdict().items()
+        if isinstance(each, tuple)
+    ]
+    metrics = [metric for _, metric, *_ in rows]
+    for metric, values in zip(metrics, np.transpose(chance), strict=True):
+        rows.append(("chance", metric, *bootstrap_mean(values, own.blocks)))
+    difference = own.log_losses - np.array(chance)[:, 0]
+    rows.append(("difference", "log_loss", *bootstrap_mean(difference, own.blocks)))
+    rows.append(("difference", "events", float(len(own)), *[np.nan] * 2))
+    return _table(rows), converged
+
+
+def _walk(
+    name: str,
+    forecaster: AbstractForecaster,
+    data: Dataset,
+    when: Any,
+    every: str,
+    ties: bool | None,
+) -> Any:
+    with console.stage(name) as tell:
+        return walk_forward(
+            forecaster,
+            data,
+            when,
+            every=every,
+            relearn="start",
+            ties=ties,
+            progress=lambda done, total: tell(f"{done:,} of {total:,} {every}s"),
+        )
 
 
 def model_before(data: Dataset, when: Any) -> Model:
@@ -97,5 +148,9 @@ def _as_columns(own: Forecasts, other: Forecasts) -> dict[str, np.ndarray]:
     rows.append(("difference", "log_loss", *comparison.difference))
     rows.append(("difference", "probability_better", comparison.probability_better, *[np.nan] * 2))
     rows.append(("difference", "matches", float(len(own)), *[np.nan] * 2))
+    return _table(rows)
+
+
+def _table(rows: list[tuple]) -> dict[str, np.ndarray]:
     names = ("model", "metric", "value", "lower", "upper")
     return dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))

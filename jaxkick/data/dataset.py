@@ -433,6 +433,7 @@ class Dataset(eqx.Module):
             events=index.events,
             kinds=index.kinds,
             kind_names=index.kind_names,
+            kind_schemas=index.kind_schemas,
         )
 
     def event_outcomes(self) -> np.ndarray:
@@ -460,11 +461,15 @@ class Dataset(eqx.Module):
     def subset(self, chosen: Any) -> "Dataset":
         """Choose observations; all names stay, so that feature numbers do.
 
+        The sides of an event belong together: choose all of them or none. Only the two counts of
+        a match, which most likelihoods explain one by one, may be chosen by themselves.
+
         Args:
             chosen: a boolean mask over the observations, a slice, or an array of their numbers.
 
         Raises:
-            DataError: if no observation is chosen, or there are no such observations.
+            DataError: if no observation is chosen, there are no such observations, or an event is
+                chosen in part.
         """
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
@@ -480,7 +485,45 @@ class Dataset(eqx.Module):
         observations = self.observations.take(chosen)
         if not len(observations.times):
             raise DataError("No observation is chosen", argument="chosen")
+        self._refuse_cut_events(observations)
         return self._rebuilt(observations)
+
+    def _refuse_cut_events(self, chosen: Observations) -> None:
+        whole = self.index.events
+        if whole is None or chosen.events is None:
+            return
+        sizes = np.bincount(chosen.events, minlength=whole.max() + 1)
+        cut = sizes[chosen.events] != np.bincount(whole)[chosen.events]
+        schemas = chosen.kind_schemas or (chosen.schema,)
+        counts = np.array([schema is not None and schema.counts is not None for schema in schemas])
+        cut &= ~counts[0 if chosen.kinds is None else chosen.kinds]
+        if cut.any():
+            raise DataError(
+                "{argument} has only a part of the event of this row",
+                "Choose all rows of an event, or read the table without the side.",
+                argument="chosen",
+                row=int(chosen.row_numbers[np.argmax(cut)]),
+                count=int(cut.sum()),
+            )
+
+    def of_kind(self, kind: str) -> "Dataset":
+        """Choose the observations of one kind; all names stay, so that feature numbers do.
+
+        Args:
+            kind: a kind that `concat({kind: data, ...})` gave them.
+
+        Raises:
+            DataError: if there is no such kind.
+        """
+        if kind not in self.index.kind_names:
+            known = ", ".join(map(repr, self.index.kind_names)) or "none"
+            raise DataError(
+                "{argument} is {value}, but the data has no such kind",
+                f"Its kinds: {known}.",
+                argument="kind",
+                value=kind,
+            )
+        return self._rebuilt(self.observations.of_kind(kind))
 
     def extended(self, matches: Observations) -> "Dataset":
         """Add observations at the end; shapes are kept while everything fits into them."""
@@ -627,6 +670,7 @@ class Dataset(eqx.Module):
         lines = [
             f"Dataset of {sizes}",
             *([] if index.schema is None else [f"  read     {index.schema.describe()}"]),
+            *(f"  kind     {_describe_kind(index, k)}" for k in range(len(index.kind_names))),
             f"  time     {_describe_times(index)}",
             *(f"  group    {_describe_group(index, k)}" for k in range(len(self.chains))),
             f"  outcome  {_describe_values(outcome, count, signed=True)}",
@@ -658,7 +702,7 @@ def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
 
     Raises:
         DataError: if there is none, their times differ in kind or unit, their points were read
-            in different ways, or only some of them have a kind.
+            in different ways, only some of them have a kind, or a part of a mapping has kinds.
     """
     kinds = list(parts) if isinstance(parts, Mapping) else []
     parts = list(parts.values()) if isinstance(parts, Mapping) else parts
@@ -667,12 +711,19 @@ def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
         raise DataError("{argument} must be a list of data sets", argument="parts")
     observations = [part.observations for part in parts]
     if kinds:
+        for kind, part in zip(kinds, observations, strict=True):
+            if part.kind_names:
+                known = ", ".join(map(repr, part.kind_names))
+                raise DataError(
+                    f"{{argument}}[{kind!r}] already has the kinds {known}",
+                    "Join data sets with kinds in a list: `jk.concat([first, second])`.",
+                    argument="parts",
+                )
+        # Columns of one kind do not say what those of another mean.
         observations = [
-            part._replace(kinds=None, kind_names=(kind,))
+            part._replace(schema=None, kinds=None, kind_names=(kind,), kind_schemas=(part.schema,))
             for part, kind in zip(observations, kinds, strict=True)
         ]
-        # Columns of one kind do not say what those of another mean.
-        observations[0] = observations[0]._replace(schema=None)
     return parts[0]._rebuilt(join_observations(observations), like=None if kinds else parts[0])
 
 
@@ -768,6 +819,12 @@ def _describe_group(index: Index, number: int) -> str:
         f"{_plural(entries, 'entry', 'entries')} in {_plural(rows, 'row')} of "
         f"{_plural(steps, 'step')} ({padding:.1f} % padding)"
     )
+
+
+def _describe_kind(index: Index, number: int) -> str:
+    schema, count = index.kind_schemas[number], int(np.sum(index.kinds == number))
+    read = "" if schema is None else f": {schema.describe()}"
+    return f"{index.kind_names[number]!r}: {_plural(count, 'observation')}{read}"
 
 
 def _describe_values(values: object, count: int, signed: bool) -> str:

@@ -97,6 +97,7 @@ class Index:
         events: the event of each observation, or `None` where each is one of its own.
         kinds: the number of each observation's kind, or `None` where there is one.
         kind_names: the names of the kinds.
+        kind_schemas: the meaning of the table of each kind.
     """
 
     names: tuple[Hashable, ...]
@@ -119,6 +120,7 @@ class Index:
     events: np.ndarray | None = None
     kinds: np.ndarray | None = None
     kind_names: tuple[str, ...] = ()
+    kind_schemas: tuple[Schema | None, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -394,6 +396,7 @@ def encode(
         events=observations.events,
         kinds=observations.kinds,
         kind_names=observations.kind_names,
+        kind_schemas=observations.kind_schemas,
     )
     return index, tuple(chains), slots.reshape(-1, features.shape[1])
 

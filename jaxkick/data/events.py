@@ -118,6 +118,8 @@ def make_events(observations: Observations, num_rows: int, like: Events | None) 
         lower = 0
         for width, room in _choose_widths(sizes[own], old):
             chosen = own[(sizes[own] > lower) & (sizes[own] <= width)]
+            # Events of similar size are evaluated at once, without sides that none of them has.
+            chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
             lower = width
             total = max(room, padded_size(len(chosen), len(chosen)))
             members = np.full((total, width), _NONE, np.int32)

@@ -255,14 +255,14 @@ class Fields(NamedTuple):
         times: the time of each side's event.
         covariates: further features by name, with one coefficient for each side.
         events: the number of each side's event.
-        rows: the side of each row of the table.
+        rows: the side of each row of the table; `None` if each row is an event.
     """
 
     sides: list
     times: Any
     covariates: dict[Hashable, Any]
     events: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray | None
 
 
 def read_field(competitors: Any) -> tuple[list, list[str]]:
@@ -284,11 +284,6 @@ def read_field(competitors: Any) -> tuple[list, list[str]]:
 def read_ranking(directory: Directory, frame: Any) -> Fields:
     """Read events and their times from a table with the columns of the data's own table."""
     schema = directory.schema
-    if schema.places:
-        raise DataError(
-            "The data was read with one row for each event, which gives away the places",
-            "Use `predict_ranking(competitors, time)`.",
-        )
     with naming_columns(schema):
         columns = read_frame(frame, schema, with_outcome=False)
         ranked, num_sides = columns.ranked, len(columns.ranked.names)

@@ -80,6 +80,8 @@ class Observations(NamedTuple):
             event are evaluated together. `None` where each is an event of its own.
         kinds: the number of each observation's kind, or `None` where there is one.
         kind_names: the names of the kinds, in the order of their numbers.
+        kind_schemas: the meaning of the table of each kind, in the same order. `schema` is then
+            `None`, and `rows` counts the rows of each kind by themselves.
     """
 
     times: np.ndarray
@@ -96,6 +98,7 @@ class Observations(NamedTuple):
     events: np.ndarray | None = None
     kinds: np.ndarray | None = None
     kind_names: tuple[str, ...] = ()
+    kind_schemas: tuple[Schema | None, ...] = ()
 
     def take(self, chosen: Any) -> "Observations":
         """Choose observations by a boolean mask, a slice or numbers; all names stay."""
@@ -109,6 +112,18 @@ class Observations(NamedTuple):
             events=None if self.events is None else self.events[chosen],
             kinds=None if self.kinds is None else self.kinds[chosen],
         )
+
+    def of_kind(self, kind: str) -> "Observations":
+        """Choose the observations of one kind, with the meaning of their table."""
+        number = self.kind_names.index(kind)
+        chosen = slice(None) if self.kinds is None else self.kinds == number
+        schema = self.kind_schemas[number]
+        return self.take(chosen)._replace(schema=schema, kinds=None, kind_names=(), kind_schemas=())
+
+    @property
+    def has_events(self) -> bool:
+        """True if some observations belong to one event."""
+        return self.events is not None and len(np.unique(self.events)) < len(self.events)
 
     @property
     def row_numbers(self) -> np.ndarray:
@@ -423,39 +438,12 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
     """Join observations one after the other, with the names of all.
 
     The schema is that of the first, and so is the rule for the groups, except that mappings are
-    joined. Names that are the same in
-    all parts keep their order, which may be the user's own; others are sorted.
+    joined. Kinds keep their own schemas. Names that are the same in all parts keep their order,
+    which may be the user's own; others are sorted.
     """
     first = parts[0]
     for other in parts[1:]:
-        if other.scale != first.scale:
-            raise DataError(
-                f"The new matches have times {other.scale.describe()}, but the data has times "
-                f"{first.scale.describe()}",
-                "Use the same kind of times and the same `unit`.",
-            )
-        readings = [part.schema and part.schema.reading for part in (first, other)]
-        if None not in readings and readings[0] != readings[1]:
-            raise DataError(
-                f"The new matches were read with `{readings[1]}=`, but the data with "
-                f"`{readings[0]}=`",
-                "Read both alike.",
-            )
-        effects = [part.schema is not None and part.schema.tie_effects for part in (first, other)]
-        if effects[0] != effects[1]:
-            problem = "Only some of the matches were read with `tie_effects=True`"
-            raise DataError(problem, "Read all alike.")
-        if bool(first.kind_names) != bool(other.kind_names):
-            raise DataError(
-                "Only some of the observations have a kind",
-                'Give all a kind, as in `jk.concat({"races": races})`.',
-            )
-        schemas = [part.schema for part in (first, other)]
-        if None not in schemas and schemas[0].is_ranking != schemas[1].is_ranking:
-            raise DataError(
-                "Rankings and matches cannot be joined without a kind",
-                'Give each a kind: `jk.concat({"duels": duels, "races": races})`.',
-            )
+        _check_alike(first, other)
     names, vocabulary = first.names, Vocabulary()
     features = [part.features for part in parts]
     if any(part.names != names for part in parts):
@@ -466,34 +454,84 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
             for code, old in zip(codes, features, strict=True)
         ]
     block = Block(_stack(features, -1), _stack([part.coefficients for part in parts], 0.0)).trim()
-    weight = rows = None
+    weight = None
     if any(part.weight is not None for part in parts):
         weight = np.concatenate(
             [np.ones_like(part.outcome) if part.weight is None else part.weight for part in parts]
-        )
-    if any(part.rows is not None for part in parts):
-        lasts = np.cumsum([0, *(part.row_numbers.max() + 1 for part in parts[:-1])])
-        rows = np.concatenate(
-            [part.row_numbers + last for part, last in zip(parts, lasts, strict=True)]
         )
     events = None
     if any(part.events is not None for part in parts):
         own = [_event_numbers(part) for part in parts]
         lasts = np.cumsum([0, *(part.max() + 1 for part in own[:-1])])
         events = np.concatenate([part + last for part, last in zip(own, lasts, strict=True)])
-    kinds, kind_names = _join_kinds(parts)
+    kinds, schemas = _join_kinds(parts)
     return first._replace(
         **block._asdict(),
         grouping=_join_groupings([part.grouping for part in parts]),
         events=events,
         kinds=kinds,
-        kind_names=kind_names,
+        kind_names=tuple(schemas),
+        kind_schemas=tuple(schemas.values()),
         times=np.concatenate([part.times for part in parts]),
         outcome=np.concatenate([part.outcome for part in parts]),
         weight=weight,
-        rows=rows,
+        rows=_join_rows(parts, kinds),
         names=names,
     )
+
+
+def _check_alike(first: Observations, other: Observations) -> None:
+    """Refuse observations that cannot be joined."""
+    if other.scale != first.scale:
+        raise DataError(
+            f"The new matches have times {other.scale.describe()}, but the data has times "
+            f"{first.scale.describe()}",
+            "Use the same kind of times and the same `unit`.",
+        )
+    if bool(first.kind_names) != bool(other.kind_names):
+        raise DataError(
+            "Only some of the observations have a kind",
+            'Give all a kind, as in `jk.concat({"races": races})`.',
+        )
+    if first.kind_names:
+        for kind in first.kind_names:
+            if kind in other.kind_names:
+                _check_alike(first.of_kind(kind), other.of_kind(kind))
+        return
+    schemas = [part.schema for part in (first, other)]
+    readings = [schema and schema.reading for schema in schemas]
+    if None not in readings and readings[0] != readings[1]:
+        raise DataError(
+            f"The new matches were read with `{readings[1]}=`, but the data with `{readings[0]}=`",
+            "Read both alike.",
+        )
+    effects = [schema is not None and schema.tie_effects for schema in schemas]
+    if effects[0] != effects[1]:
+        problem = "Only some of the matches were read with `tie_effects=True`"
+        raise DataError(problem, "Read all alike.")
+    # Events of arrays may be rankings; without events and a schema, observations are not.
+    rankings = [part.schema is not None and part.schema.is_ranking for part in (first, other)]
+    possible = [part.schema is None and part.has_events for part in (first, other)]
+    if rankings[0] != rankings[1] and not any(possible):
+        raise DataError(
+            "Rankings and matches cannot be joined without a kind",
+            'Give each a kind: `jk.concat({"duels": duels, "races": races})`.',
+        )
+
+
+def _join_rows(parts: Sequence[Observations], kinds: np.ndarray | None) -> np.ndarray | None:
+    """The user's rows of joined observations, which continue those before, kind by kind."""
+    if kinds is None and all(part.rows is None for part in parts):
+        return None
+    whole = np.concatenate([part.row_numbers for part in parts])
+    kinds = np.zeros(len(whole), int) if kinds is None else kinds
+    before, start = np.zeros(kinds.max() + 1, int), 0
+    for part in parts:
+        here = slice(start, start + len(part.times))
+        whole[here] += before[kinds[here]]
+        np.maximum.at(before, kinds[here], whole[here] + 1)
+        start = here.stop
+    return whole
 
 
 def _join_groupings(groupings: Sequence[Groups]) -> Groups:
@@ -509,16 +547,19 @@ def _join_groupings(groupings: Sequence[Groups]) -> Groups:
 
 def _join_kinds(
     parts: Sequence[Observations],
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """The kinds of joined observations."""
-    names = tuple(dict.fromkeys(name for part in parts for name in part.kind_names))
-    if not names:
-        return None, ()
-    kinds = []
+) -> tuple[np.ndarray | None, dict[str, Schema | None]]:
+    """The kinds of joined observations, and the schema of each."""
+    schemas: dict[str, Schema | None] = {}
+    for part in parts:
+        for name, schema in zip(part.kind_names, part.kind_schemas, strict=True):
+            schemas.setdefault(name, schema)
+    if not schemas:
+        return None, {}
+    names, kinds = list(schemas), []
     for part in parts:
         numbers = np.array([names.index(name) for name in part.kind_names], np.int32)
         kinds.append(numbers[np.zeros(len(part.times), int) if part.kinds is None else part.kinds])
-    return np.concatenate(kinds), names
+    return np.concatenate(kinds), schemas
 
 
 def refuse_repeats(old: Observations, new: Observations) -> None:

@@ -196,7 +196,7 @@ class Refit(AbstractForecaster):
             if Status(int(posterior.status)) is Status.DIVERGED:
                 _raise_diverged(posterior, data, rows, self.tol)
             moments = ScoreMoments(*(np.asarray(part)[rows] for part in posterior.observations))
-            covariance = _covariance_of_counts(posterior, rows) if is_counts(data) else None
+            covariance = _covariance_of_counts(posterior, rows)
             state = posterior.sites
             yield Predicted(1, rows, moments, state, covariance, not posterior.converged)
 
@@ -210,22 +210,39 @@ def _raise_diverged(posterior: Posterior, data: Dataset, rows: np.ndarray, tol: 
         raise
 
 
-def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray:
+def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray | None:
     """Covariance of the scores of the two counts of each match, for both of its observations.
 
     Features are independent under the posterior, so only those that both counts share
-    contribute: the level, the home advantage and other covariates.
+    contribute: the level, the home advantage and other covariates. Zero for observations that
+    are no counts, and `None` if there are no counts.
     """
-    data = posterior.data
-    pairs = match_rows(data, rows)
-    variances = [np.asarray(each.variance).ravel() for each in posterior.entries]
-    features, x = data.index.features[pairs], np.asarray(data.coefficients)[pairs]
-    # An empty slot reads any entry, and has coefficient zero.
-    slots = np.asarray(data.slots)[pairs[:, 0]]
-    variance = np.take(np.concatenate(variances), slots, mode="clip")
-    shared = features[:, 0, :, None] == features[:, 1, None, :]
-    found = np.sum(x[:, 0, :, None] * x[:, 1, None, :] * variance[..., None] * shared, axis=(1, 2))
-    return np.repeat(found, 2)
+    found = None
+    for _, data, chosen in _by_kind(posterior.data, rows):
+        if not is_counts(data):
+            continue
+        pairs = match_rows(data, rows[chosen])
+        variances = [np.asarray(each.variance).ravel() for each in posterior.entries]
+        features, x = data.index.features[pairs], np.asarray(data.coefficients)[pairs]
+        # An empty slot reads any entry, and has coefficient zero.
+        slots = np.asarray(data.slots)[pairs[:, 0]]
+        variance = np.take(np.concatenate(variances), slots, mode="clip")
+        shared = features[:, 0, :, None] == features[:, 1, None, :]
+        terms = x[:, 0, :, None] * x[:, 1, None, :] * variance[..., None] * shared
+        found = np.zeros(len(rows)) if found is None else found
+        found[chosen] = np.repeat(np.sum(terms, axis=(1, 2)), 2)
+    return found
+
+
+def _by_kind(data: Dataset, rows: np.ndarray) -> Iterator[tuple[str, Dataset, np.ndarray]]:
+    """For each kind: its name, the data with its schema, and which of the rows are of it."""
+    index = data.index
+    if index.kinds is None:
+        yield "", data, np.ones(len(rows), bool)
+        return
+    for number, kind in enumerate(index.kind_names):
+        one = dataclasses.replace(index, schema=index.kind_schemas[number])
+        yield kind, dataclasses.replace(data, index=one), index.kinds[rows] == number
 
 
 def walk_forward(
@@ -307,46 +324,55 @@ def walk_forward(
         )
     scores = PredictedScores(walk.mean, walk.variance, walk.covariance)
     models = tuple(each.model if isinstance(each, Refit) else each for each in walk.forecasters)
-    kinds = data.index.kind_names or ("",)
     found = {}
-    for number, kind in enumerate(kinds):
-        parts = []
-        for each, part in zip(walk.forecasters, stretches, strict=True):
-            likelihood, rows = each.likelihood, part.rows
-            if data.index.kinds is not None:
-                rows = rows[data.index.kinds[rows] == number]
-            parts.append((likelihood[kind] if isinstance(likelihood, dict) else likelihood, rows))
-        parts = [part for part in parts if len(part[1])]
+    for kind, part, chosen in _by_kind(data, np.arange(len(data))):
+        parts = [
+            (_likelihood_of(each.likelihood, kind), stretch.rows[chosen[stretch.rows]])
+            for each, stretch in zip(walk.forecasters, stretches, strict=True)
+        ]
+        parts = [each for each in parts if len(each[1])]
         if not parts:
             continue
-        common = data, blocks.number, scores, parts
+        common = part, blocks.number, scores, parts
         if parts[0][0].num_predictors is None:
             found[kind] = RankForecasts.of(*common, models, walk.unconverged.tolist())
         else:
-            tied = _had_ties(data, past) if ties is None else ties
+            tied = _had_ties(part, past & chosen) if ties is None else ties
             found[kind] = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
     return found if data.index.kind_names else found[""]
+
+
+def _likelihood_of(
+    likelihood: AbstractLikelihood | dict[str, AbstractLikelihood], kind: str
+) -> AbstractLikelihood:
+    return likelihood[kind] if isinstance(likelihood, dict) else likelihood
 
 
 def _as_results(
     likelihood: AbstractLikelihood | dict[str, AbstractLikelihood], data: Dataset
 ) -> Dataset:
     """Reduce differences to results for a likelihood of results; refuse counts there."""
-    if isinstance(likelihood, dict) or likelihood.num_predictors != 1:
+    outcome = data.observations.outcome.copy()
+    for kind, part, chosen in _by_kind(data, np.arange(len(data))):
+        if isinstance(likelihood, dict) and kind not in likelihood:
+            continue
+        each = _likelihood_of(likelihood, kind)
+        if each.num_predictors != 1 or not each.levels or not np.any(each.check(outcome[chosen])):
+            continue
+        if is_counts(part):
+            raise DataError(
+                f"The data was read with `counts=`, but {type(each).__name__} is a likelihood of "
+                "results",
+                "Read the table with `result=` for this model. `compare` matches forecasts by row.",
+            )
+        differences = part.schema is not None and part.schema.difference is not None
+        if differences and set(each.levels) <= {-1.0, 0.0, 1.0}:
+            outcome[chosen] = np.sign(outcome[chosen])
+    if np.array_equal(outcome, data.observations.outcome):
         return data
-    outcome = data.observations.outcome
-    if not likelihood.levels or not np.any(likelihood.check(outcome)):
-        return data
-    if is_counts(data):
-        raise DataError(
-            f"The data was read with `counts=`, but {type(likelihood).__name__} is a likelihood of "
-            "results",
-            "Read the table with `result=` for this model. `compare` matches forecasts by row.",
-        )
-    differences = data.schema is not None and data.schema.difference is not None
-    if differences and set(likelihood.levels) <= {-1.0, 0.0, 1.0}:
-        return dataclasses.replace(data, outcome=jnp.sign(data.outcome))
-    return data
+    padded = np.asarray(data.outcome).copy()
+    padded[: len(outcome)] = outcome
+    return dataclasses.replace(data, outcome=jnp.asarray(padded))
 
 
 def _had_ties(data: Dataset, past: np.ndarray) -> bool:

@@ -1,6 +1,6 @@
 """Paired comparisons of forecasts."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,13 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    first: Forecasts | RankForecasts,
-    second: Forecasts | RankForecasts,
+    first: Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts],
+    second: Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts],
     *,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-) -> Comparison:
+) -> Any:
     """Compare two models on the same matches, with a paired bootstrap interval.
 
     A match that is hard to predict is hard for both models, so that the interval of the
@@ -50,10 +50,24 @@ def compare(
             are few blocks.
         seed: seed of the random numbers.
 
+    Returns:
+        A `Comparison`; a dictionary of them if the forecasts are of several kinds.
+
     Raises:
-        DataError: if matches, outcomes or levels differ, or an argument is outside its range.
+        DataError: if kinds, matches, outcomes or levels differ, or an argument is outside its
+            range.
     """
     metrics.check_options(confidence, resamples)
+    if isinstance(first, dict) or isinstance(second, dict):
+        kinds = [list(each) if isinstance(each, dict) else [] for each in (first, second)]
+        if not isinstance(first, dict) or not isinstance(second, dict) or set(first) != set(second):
+            shown = [", ".join(map(repr, each)) or "none" for each in kinds]
+            raise DataError(
+                f"The forecasts are of different kinds ({shown[0]} and {shown[1]})",
+                "Choose one kind of each, such as `forecasts['races']`.",
+            )
+        options = {"confidence": confidence, "resamples": resamples, "seed": seed}
+        return {kind: compare(first[kind], second[kind], **options) for kind in first}
     one, two = np.argsort(first.rows), np.argsort(second.rows)
     same = np.array_equal(first.rows[one], second.rows[two])
     if not (same and np.array_equal(first.times[one], second.times[two])):

@@ -8,6 +8,7 @@ from jaxtyping import ArrayLike
 from jaxkick._typing import Array, Bool
 from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset, check_bits
+from jaxkick.data.events import EventBlock
 from jaxkick.data.reading import check_outcomes as check_domain
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import AbstractMethod
@@ -162,12 +163,7 @@ def _check_events(
     for kind, likelihood in likelihoods.items():
         mine = [block for block in blocks if kind in ("", block.kind)]
         _check_sizes(likelihood, [block.members.shape[1] for block in mine])
-        if data.weight is not None and likelihood.num_predictors is None:
-            raise DataError(
-                f"{type(likelihood).__name__} takes no weights, but the data has some",
-                "Leave them out; weights of zero can be given as a mask.",
-                argument="weight",
-            )
+        _check_weights(likelihood, data, mine)
     unknown = sorted({block.kind for block in blocks} - set(likelihoods))
     if unknown and "" not in likelihoods:
         known = ", ".join(map(repr, likelihoods))
@@ -213,6 +209,38 @@ def _check_events(
                 argument="outcome",
                 row=row if rows is None else int(rows[row]),
                 count=int(bad.sum()),
+                value=[plain(each) for each in found[event][there[event]]],
+            )
+
+
+def _check_weights(likelihood: AbstractLikelihood, data: Dataset, blocks: list[EventBlock]) -> None:
+    """Reject weights that a likelihood of several scores cannot use."""
+    known, ranking = is_known(data.weight), likelihood.num_predictors is None
+    if data.weight is None or likelihood.num_predictors == 1 or not (known or ranking):
+        return
+    name, rows = type(likelihood).__name__, None if data.index is None else data.index.rows
+    for block in blocks:
+        members = np.asarray(block.members)
+        there = members < len(data.weight)
+        weight = np.asarray(data.weight) if known else np.full(len(data.weight), np.nan)
+        found = weight[np.where(there, members, members[:, :1])]
+        if ranking and np.any(found != 1.0):
+            raise DataError(
+                f"{name} takes no weights, but the data has some: a power of the probability of "
+                "an order is no longer an integral over performances",
+                "Leave them out; weights of zero can be given as a mask.",
+                argument="weight",
+            )
+        differ = np.any(found != found[:, :1], axis=1)
+        if differ.any():
+            event = int(np.argmax(differ))
+            row = int(members[event, 0])
+            raise DataError(
+                f"{{argument}} is {{value}} within one event, but {name} evaluates it as a whole",
+                "Give all rows of an event the same weight.",
+                argument="weight",
+                row=row if rows is None else int(rows[row]),
+                count=int(differ.sum()),
                 value=[plain(each) for each in found[event][there[event]]],
             )
 

@@ -202,7 +202,9 @@ class Problem(eqx.Module):
             found = function(likelihood, outcome, mean, variance, weight)
             return Derivatives(*(_spread(part, mean) for part in found))
         outcome = jnp.where(block.present, outcome, _ABSENT)
-        weight = None if weight is None else weight[:, 0]
+        # Rankings have no weights, and an event of two scores has one.
+        ranking = likelihood.num_predictors is None
+        weight = None if weight is None or ranking else weight[:, 0]
         value, first, second = function(likelihood, outcome, mean, variance, weight)
         return Derivatives(jnp.zeros_like(mean).at[:, 0].set(value), first, second)
 
@@ -215,6 +217,11 @@ class Problem(eqx.Module):
         """Whether only differences of scores matter, for every block of events."""
         blocks = () if self.events is None else self.events.blocks
         return [self.likelihood_of(block.kind).is_relative for block in blocks]
+
+    @property
+    def is_relative(self) -> bool:
+        """True if only differences of scores matter in all events."""
+        return self.events is not None and all(self._relative)
 
     @property
     def relative_rows(self) -> Bool[Array, " N"] | None:

@@ -1,5 +1,8 @@
 """A model to start learning from when the user has none."""
 
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
 import numpy as np
 from jaxtyping import ArrayLike
 
@@ -21,6 +24,8 @@ from jaxkick.model import Model
 
 __all__ = ["suggest_model"]
 
+Given: TypeAlias = AbstractLikelihood | type[AbstractLikelihood] | None
+
 # The variance of a competitor's part in the logarithm of the margin of ties.
 _TIE_VARIANCE = 0.1
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
@@ -28,7 +33,7 @@ _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 def suggest_model(
     data: Dataset,
-    likelihood: AbstractLikelihood | type[AbstractLikelihood] | None = None,
+    likelihood: Given | Mapping[str, Given] = None,
     kernel: type[AbstractKernel] = Matern12,
     *,
     mask: ArrayLike | None = None,
@@ -45,7 +50,7 @@ def suggest_model(
         likelihood: the likelihood, or its class. If `None`: `Probit` for outcomes -1 and +1,
             `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table read with
             `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`, else
-            `Gaussian`.
+            `Gaussian`. For data of several kinds, a mapping from kinds to any of these.
         kernel: the class of the kernel that changes with time.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
@@ -55,19 +60,18 @@ def suggest_model(
     Raises:
         TypeError: if `likelihood` or `kernel` is something else.
         DataError: if there is no likelihood, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
-            may be codes of losses, ties and wins; or if `mask` has another shape.
+            may be codes of losses, ties and wins; if `mask` has another shape; or if `likelihood`
+            is not by kind for data of several kinds.
     """
+    if data.index.kind_names:
+        return _suggest_by_kind(data, likelihood, kernel, mask)
+    if isinstance(likelihood, Mapping):
+        raise TypeError("`likelihood` is a mapping from kinds, but the data has no kinds.")
     kinds = {"likelihood": (likelihood, AbstractLikelihood), "kernel": (kernel, AbstractKernel)}
     for name, (given, base) in kinds.items():
         is_class = isinstance(given, type) and issubclass(given, base)
         if not (is_class or (name == "likelihood" and (given is None or isinstance(given, base)))):
             raise TypeError(f"`{name}` must be a class of {name}s, not {given!r}.")
-    if data.index.kind_names:
-        shown = ", ".join(f"{kind!r}: ..." for kind in data.index.kind_names)
-        raise DataError(
-            "The data has several kinds of observations, and no likelihood is known to suit each",
-            f"Choose one for each kind: `Model(kernel, {{{shown}}})`.",
-        )
     used = np.ones(len(data), bool)
     if mask is not None:
         used = np.asarray(read_mask(mask, data))[: len(data)]
@@ -85,10 +89,10 @@ def suggest_model(
         likelihood = Poisson if counted else Ranking if ranked else _likelihood_for(data, outcome)
         likelihood = VaryingTies if tied else likelihood
     if isinstance(likelihood, type):
-        joint = likelihood.num_predictors != 1
-        likelihood = likelihood.from_outcomes(
-            data.subset(events).event_outcomes() if joint else outcome
-        )
+        if likelihood.num_predictors != 1:
+            likelihood = likelihood.from_outcomes(_whole_events(data, events).event_outcomes())
+        else:
+            likelihood = likelihood.from_outcomes(outcome)
     share = likelihood.score_variance(outcome) / (len(data.chains) - tied)
     # All scores of counts lie around that of the mean count, which only the level can explain.
     offsets = {data.index.group_of(LEVEL): likelihood.score_offset(outcome)} if counted else {}
@@ -100,6 +104,48 @@ def suggest_model(
         kernels[TIE] = Constant(_TIE_VARIANCE)
     alone = len(kernels) == 1
     return Model(next(iter(kernels.values())) if alone else kernels, likelihood)
+
+
+def _suggest_by_kind(
+    data: Dataset, likelihood: Any, kernel: type[AbstractKernel], mask: ArrayLike | None
+) -> Model:
+    """Suggest a likelihood for each kind; a group's kernel is that of its most frequent kind."""
+    index = data.index
+    given = {} if likelihood is None else likelihood
+    if not isinstance(given, Mapping) or not set(given) <= set(index.kind_names):
+        shown = ", ".join(f"{kind!r}: ..." for kind in index.kind_names)
+        raise DataError(
+            "{argument} must be a mapping from the kinds of the data to likelihoods",
+            f"Pass {{{shown}}}, in which kinds may be left out.",
+            argument="likelihood",
+        )
+    used = np.ones(len(data), bool) if mask is None else np.asarray(read_mask(mask, data))
+    likelihoods, kernels, most = {}, {}, {}
+    for number, kind in enumerate(index.kind_names):
+        mine = index.kinds == number
+        if not used[: len(data)][mine].any():
+            problem = f"{{argument}} leaves no observation of the kind {kind!r}"
+            raise DataError(problem, argument="mask")
+        part = data.of_kind(kind)
+        found = suggest_model(part, given.get(kind), kernel, mask=used[: len(data)][mine])
+        likelihoods[kind] = found.likelihood
+        for place, group in enumerate(part.index.groups):
+            entries = int(part.index.counts[part.index.feature_group == place].sum())
+            if entries > most.get(group, 0):
+                kernels[group], most[group] = found.kernel_of(group), entries
+    ordered = {group: kernels[group] for group in index.groups}
+    return Model(ordered if len(ordered) > 1 else next(iter(ordered.values())), likelihoods)
+
+
+def _whole_events(data: Dataset, used: np.ndarray) -> Dataset:
+    """The events all of whose rows are used."""
+    events = data.index.events
+    if used.all() or events is None:
+        return data.subset(used)
+    whole = used & ~np.isin(events, events[~used])
+    if not whole.any():
+        raise DataError("{argument} leaves no whole event", argument="mask")
+    return data.subset(whole)
 
 
 def _likelihood_for(data: Dataset, outcome: np.ndarray) -> type[AbstractLikelihood]:

@@ -30,6 +30,7 @@ _NO_MARGIN = 1e-3
 # once, so that they stay in the cache of a core.
 _BLOCKS = 6
 _NUMBERS_AT_ONCE = 50_000
+_LANES = 32
 # Points of the integral over the performance of one side, for the probabilities of its ranks.
 _RANK_POINTS = 96
 
@@ -287,7 +288,9 @@ def _blocks(sides: int) -> int:
 def _of_many(noise: Noise, place, mean, variance, margin: Scalar | None) -> Derivatives:
     """Compute log Z of any number of sides on grids, for a few events at once."""
     sides, events = place.shape
-    size = min(events, max(32, _NUMBERS_AT_ONCE // (16 * _blocks(sides) * sides)))
+    # Whole vectors of the processor.
+    size = max(_LANES, _NUMBERS_AT_ONCE // (16 * _blocks(sides) * sides) // _LANES * _LANES)
+    size = min(events, size)
     chunks = -(-events // size)
 
     def split(x: Array, fill: float) -> Array:

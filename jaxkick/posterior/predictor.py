@@ -162,7 +162,8 @@ class AbstractPredictor(abc.ABC):
             The table, in its own library, with further columns: mean and deviation of the
             combined score, and `p_win`, `p_tie` and `p_loss`, or the expected outcome where
             outcomes are numbers. For rankings, those of each row's side: `p_win`, `p_podium`
-            and `expected_rank`.
+            and `expected_rank`; if each row is an event, for each column of competitors, such as
+            `p_win[gold]`, whatever the order in which they are named.
 
         Raises:
             DataError: if the data was not read from a table, a column is missing, or a name is
@@ -323,7 +324,17 @@ def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: 
         for name, values in found.items():
             if name != "name":
                 columns.setdefault(name, np.zeros(len(fields.sides)))[here] = values
-    return extend_table(table, {name: values[fields.rows] for name, values in columns.items()})
+    if fields.rows is not None:
+        return extend_table(table, {name: values[fields.rows] for name, values in columns.items()})
+    # One row for each event: a column for each side.
+    place = np.arange(len(fields.events)) - np.searchsorted(fields.events, fields.events)
+    wide = {}
+    for number, side in enumerate(directory.schema.places):
+        for name, values in columns.items():
+            cells = np.full(fields.events[-1] + 1, np.nan)
+            cells[fields.events[place == number]] = values[place == number]
+            wide[f"{name}[{side}]"] = cells
+    return extend_table(table, wide)
 
 
 def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:

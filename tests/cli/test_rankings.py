@@ -177,7 +177,13 @@ def test_one_row_for_each_event_and_dropped_sides(races):
     assert len(set(data.observations.events.tolist())) == 10
 
 
-def test_evaluate_refuses_rankings(races):
-    ran = run("evaluate", races[0] / "races.csv", *COLUMNS)
-    assert ran.code == 2
-    assert "Elo rates matches of two sides, not rankings" in ran.err
+def test_evaluate(races):
+    options = ("--start", "2024-04-20", "--max-steps", "1", "--format", "json")
+    ran = run("evaluate", races[0] / "races.csv", *COLUMNS, *options)
+    assert ran.code in (0, 3), ran.err
+    found = {(row["model"], row["metric"]): row["value"] for row in json.loads(ran.out)}
+    assert found["difference", "events"] == 3
+    np.testing.assert_allclose(found["chance", "log_loss"], np.log(4))
+    np.testing.assert_allclose(found["chance", "pairwise_accuracy"], 0.5)
+    difference = found["jaxkick", "log_loss"] - found["chance", "log_loss"]
+    np.testing.assert_allclose(found["difference", "log_loss"], difference)

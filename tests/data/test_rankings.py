@@ -294,13 +294,10 @@ def test_a_table_is_read_back_as_the_same_data(make, table, arguments):
         assert isinstance(data.to_frame(), type(make(table)))
 
 
-def test_dropped_rows_and_subsets_are_read_back():
+def test_dropped_rows_are_read_back():
     with pytest.warns(UserWarning, match="Dropped 4 of 7 sides"):
         data = read(changed("driver", 2, "Ada"), on_invalid="drop")
     assert sides(read(data.to_frame())) == sides(data)
-    # Without the winner, the second place becomes the first.
-    rest = read(RACES).subset(np.array([True, False, True, True, True, True, True]))
-    assert read(rest.to_frame()).observations.outcome.tolist() == [1, 1, 2, 0, 2, 1]
 
 
 def test_subsets_and_joins():
@@ -310,6 +307,8 @@ def test_subsets_and_joins():
     assert "competitor 'driver', event 'race', rank 'position'" in repr(data)
     spa, monza = data.subset(slice(0, 4)), data.subset(np.arange(4, 7))
     assert sorted(sides(spa) + sides(monza)) == sides(data)
+    with pytest.raises(jk.DataError, match=r"Row 0: `chosen` has only a part .* \(3 rows"):
+        data.subset([0, 2, 3, 4, 5, 6])
     # Events of the parts stay apart, even if their numbers are the same.
     twice = jk.concat([data, data])
     assert len(np.unique(twice.observations.events)) == 4
@@ -331,9 +330,25 @@ def test_duels_and_races_in_one_data_set():
         assert both.index.group_of("home") == "home"
     with pytest.raises(jk.DataError, match="Rankings and matches cannot be joined without a kind"):
         jk.concat([duels, races])
+    pairs = jk.Dataset.from_pairs(["2024-08-01"], ["Ada"], ["Ben"])
+    with pytest.raises(jk.DataError, match="Rankings and matches cannot be joined without a kind"):
+        jk.concat([races, pairs])
+    with pytest.raises(jk.DataError, match="Rankings and matches cannot be joined without a kind"):
+        jk.concat([jk.concat({"a": races}), jk.concat({"a": pairs})])
+    with pytest.raises(jk.DataError, match="already has the kinds 'races', 'duels'"):
+        jk.concat({"all": both})
     with pytest.raises(jk.DataError, match="Only some of the observations have a kind"):
         jk.concat([both, races])
-    assert len(jk.concat([both, jk.concat({"races": races})])) == 16
+    twice = jk.concat([both, jk.concat({"races": races})])
+    assert len(twice) == 16
+    assert sides(twice.of_kind("races")) == sorted(sides(races) * 2)
+    # Rows of the second table of races continue those of the first.
+    assert twice.of_kind("races").index.rows.tolist() == list(range(14))
+    assert both.of_kind("races").schema == races.schema
+    assert both.of_kind("duels").schema == duels.schema
+    assert "kind     'races': 7 observations: competitor 'driver'" in repr(both)
+    with pytest.raises(jk.DataError, match="Its kinds: 'races', 'duels'"):
+        both.of_kind("rallies")
 
 
 @pytest.fixture(scope="module")
@@ -368,3 +383,15 @@ def test_repeated_events_are_refused(posterior):
     # A race of others on the same day is another race.
     other = monza | {"race": ["sprint"] * 3, "driver": ["Ada", "Ben", "Cleo"]}
     jk.data.reading.refuse_repeats(posterior.data.observations, read(other).observations)
+
+
+def test_forecasts_of_wide_tables():
+    data = jk.Dataset.from_rankings(pd.DataFrame(WIDE), **PLACES)
+    fit = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Ranking()), data)
+    table = fit.forecast(pd.DataFrame(WIDE))
+    wanted = fit.predict_ranking(["Ben", "Ada", "Cleo"], "2024-07-28")
+    columns = [f"p_win[{name}]" for name in PLACES["competitor"]]
+    np.testing.assert_allclose(table[columns].iloc[0].to_numpy(float), wanted.p_win)
+    np.testing.assert_allclose(table["expected_rank[silver]"][0], wanted.expected_rank[1])
+    assert np.isnan(table["p_win[bronze]"][1])
+    np.testing.assert_allclose(table[columns].iloc[1].to_numpy(float)[:2].sum(), 1.0, atol=1e-6)

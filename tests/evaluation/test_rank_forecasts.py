@@ -61,6 +61,46 @@ def test_summary_and_comparison(forecasts):
     assert set(found.table) >= {"row", "log_loss", "pairwise_accuracy"}
 
 
+def test_kinds_are_predicted_as_by_themselves(forecasts):
+    """Goals share no feature with races, so that each kind is predicted as if it were alone."""
+    rng = np.random.default_rng(1)
+    first = rng.integers(0, 3, 20)
+    table = {
+        "day": np.linspace(0.0, 23.0, 20), "a": [f"t{k}" for k in first],
+        "b": [f"t{(k + 1) % 3}" for k in first],
+        "x": rng.poisson(1.5, 20), "y": 1 + rng.poisson(1.0, 20),
+    }  # fmt: skip
+    table["y"] = np.where(table["x"] == table["y"], table["x"] + 1, table["y"])
+    names = {"time": "day", "first": "a", "second": "b", "unit": "day"}
+    goals = jk.Dataset.from_frame(table, counts=("x", "y"), **names)
+    teams = dict.fromkeys(["t0", "t1", "t2"], "team")
+    margins = jk.Dataset.from_frame(table, difference=("x", "y"), **names, groups=teams)
+    level = jk.kernels.Constant(0.2)
+    kernels = {"attack": level, "defence": level, "level": level, "team": level}
+    kinds = {
+        "goals": jk.likelihoods.Poisson(),
+        "margins": jk.likelihoods.Probit(),
+        "races": MODEL.likelihood,
+    }
+    whole = jk.concat({"goals": goals, "margins": margins, "races": forecasts[0]})
+    options = {"start": 16.0, "every": lambda times: np.floor(times / 4)}
+    model = jk.Model(kernels | {"skill": MODEL.kernel}, kinds)
+    found = ev.walk_forward(ev.Refit(model, tol=1e-4), whole, **options)
+    parts = {"goals": goals, "margins": margins}
+    for kind, part in parts.items():
+        alone = ev.walk_forward(ev.Refit(jk.Model(kernels, kinds[kind]), tol=1e-4), part, **options)
+        np.testing.assert_allclose(found[kind].probabilities, alone.probabilities, atol=1e-4)
+        np.testing.assert_array_equal(found[kind].rows, alone.rows)
+        assert found[kind].levels == alone.levels == (-1.0, 1.0)
+    assert found["goals"].mean.shape == (len(found["goals"]), 2)
+    np.testing.assert_allclose(found["races"].p_win, forecasts[1].p_win, atol=0.005)
+    compared = ev.compare(found, found, resamples=20)
+    assert list(compared) == ["goals", "margins", "races"]
+    assert compared["races"].difference.value == 0.0
+    with pytest.raises(jk.DataError, match="different kinds"):
+        ev.compare(found, forecasts[1])
+
+
 def test_metrics_against_enumeration():
     rng = np.random.default_rng(0)
     orders = list(itertools.permutations(range(4)))

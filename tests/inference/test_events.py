@@ -124,11 +124,12 @@ def test_gradients_against_differences():
         return jnp.append(posterior.observations.mean[:3], posterior.log_marginal_likelihood)
 
     numbers, along, step = jnp.array([0.7, 2.0]), jnp.array([1.0, -0.7]), 1e-4
-    fit = eqx.filter_jit(fit)
-    _, found = jax.jvp(fit, (numbers,), (along,))
-    moved = fit(numbers + step * along) - fit(numbers - step * along)
+    # One program for values and derivatives.
+    both = jax.jit(lambda numbers: jax.jvp(fit, (numbers,), (along,)))
+    _, found = both(numbers)
+    moved = both(numbers + step * along)[0] - both(numbers - step * along)[0]
     np.testing.assert_allclose(found, moved / (2 * step), rtol=2e-4, atol=2e-6)
-    slope = jax.grad(lambda numbers: fit(numbers)[-1])(numbers)
+    slope = jax.jit(jax.grad(lambda numbers: fit(numbers)[-1]))(numbers)
     np.testing.assert_allclose(slope @ along, found[-1], rtol=1e-6)
 
 
@@ -203,6 +204,11 @@ def test_duels_and_races_in_one_model():
         pairs["time"][:, 0], pairs["driver"][:, 0].tolist(), pairs["driver"][:, 1].tolist()
     )
     data = jk.concat({"duels": duels, "races": read(races())})
+    suggested = jk.suggest_model(data)
+    assert suggested.likelihood == {"duels": jk.likelihoods.Probit(), "races": RANKING}
+    assert suggested.kernel == jk.suggest_model(data.of_kind("races")).kernel
+    with pytest.raises(jk.DataError, match="mapping from the kinds"):
+        jk.suggest_model(data, jk.likelihoods.Probit)
     kinds = {"duels": jk.likelihoods.Probit(), "races": RANKING}
     both = jk.infer(jk.Model(KERNEL, kinds), data, tol=1e-8)
     alike = jk.concat([read({**duel, "race": duel["race"] + 100}), read(races())])
@@ -259,7 +265,7 @@ def test_refusals():
         jk.infer(jk.Model(KERNEL, RANKING), data, jk.ReverseKL())
     with pytest.raises(jk.DataError, match="Use `likelihoods"):
         jk.infer(jk.Model(KERNEL, jk.likelihoods.Gaussian(1.0)), data)
-    goals = {"t": [0.0], "a": ["x"], "b": ["y"], "x": [3], "y": [1]}
+    goals = {"t": [0.0] * 2, "a": ["x"] * 2, "b": ["y"] * 2, "x": [3, 2], "y": [1, 0]}
     counts = jk.Dataset.from_frame(goals, time="t", first="a", second="b", counts=("x", "y"))
     with pytest.raises(jk.DataError, match="likelihood of places"):
         jk.infer(jk.Model(KERNEL, RANKING), counts)
@@ -271,5 +277,14 @@ def test_refusals():
         jk.infer(jk.Model(KERNEL, {"a": RANKING, "b": RANKING}), pairs)
     with pytest.raises(jk.DataError, match="from_rankings"):
         jk.infer(jk.Model(KERNEL, RANKING), pairs)
+    both = jk.likelihoods.DixonColes(0.1)
+    uneven = eqx.tree_at(
+        lambda x: x.weight, counts, jnp.array([1.0, 2.0, 1.0, 1.0]), is_leaf=lambda x: x is None
+    )
+    with pytest.raises(jk.DataError, match=r"Row 0: `weight` is \[1, 2\] within one event"):
+        jk.infer(jk.Model(KERNEL, both), uneven)
+    # Counts may be apart, but not for a likelihood of both.
+    with pytest.raises(jk.DataError, match=r"Row 1: the outcomes \[2\] are not valid for Dixon"):
+        jk.infer(jk.Model(KERNEL, both), counts.subset([0, 1, 2]))
     with pytest.raises(jk.DataError, match="stream"):
         jk.Stream.start(jk.Model(KERNEL, RANKING), data)
