@@ -42,7 +42,8 @@ class Chain(eqx.Module):
         group: name of the group of features.
         linked: whether some row begins inside a feature.
         slots: the slots of observations that have features of this group.
-        few: an upper bound on the number of features if there are few, otherwise 0.
+        few: an upper bound on the number of features if they are few beside those of other
+            groups, otherwise 0.
         mesh: the devices over which rows are sharded; `None` for one device.
     """
 
@@ -158,6 +159,7 @@ def build_chain(
     group: str,
     epoch: float,
     num_slots: int,
+    only_group: bool,
     no_source: int,
     dtype: np.dtype,
 ) -> Chain:
@@ -173,6 +175,7 @@ def build_chain(
         group: name of the group.
         epoch: the origin of time offsets.
         num_slots: number of slots of each observation.
+        only_group: whether there is no other group.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
 
@@ -201,9 +204,13 @@ def build_chain(
         group=group,
         linked=layout.linked,
         slots=tuple(np.unique(source % np.int32(num_slots)).tolist()),
-        # A power of two, so that another feature seldom makes another program.
-        few=1 << (len(features) - 1).bit_length() if len(features) <= _FEW else 0,
+        few=0 if only_group else _few(len(features)),
     )
+
+
+def _few(count: int) -> int:
+    """A power of two, so that another feature seldom makes another program; 0 for many."""
+    return 1 << (count - 1).bit_length() if count <= _FEW else 0
 
 
 def flat_positions(places: np.ndarray, steps: int, rows: int) -> np.ndarray:

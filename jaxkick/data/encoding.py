@@ -367,7 +367,7 @@ def encode(
         slots[source[part]] = positions + base
         entry_times = times[entries[part]]
         given = {"group": group, "epoch": epoch, "no_source": num_slots, "dtype": dtype}
-        given["num_slots"] = features.shape[1]
+        given |= {"num_slots": features.shape[1], "only_group": len(order.groups) == 1}
         chains.append(
             build_chain(
                 layout, positions, counts, entry_times, source[part], features=members, **given
