@@ -30,7 +30,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.inference.means import least_eigenvalue, prior_variances
 from jaxkick.inference.methods import AbstractMethod, Linearization
-from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
+from jaxkick.inference.problem import Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
@@ -39,7 +39,7 @@ from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Solution", "covariance_of", "draw_scores", "find_factors", "solve"]
+__all__ = ["Solution", "covariance_of", "draw_scores", "find_factors", "reach_of", "solve"]
 
 Entries = tuple[Float[Array, "B _ _"], ...]
 
@@ -458,14 +458,7 @@ def covariance_of(
     Returns:
         The covariance matrix, as float64.
     """
-    points = _find_points(posterior.data, query)
-    data = posterior.data
-    known = tuple(
-        None if group.place is None else (data.chains[group.place], posterior.states[group.place])
-        for group in points.groups
-    )
-    found = _describe(posterior.model, data.epoch, known, points.groups)
-    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+    points, found = _describe_query(posterior, query)
     direct = np.zeros((points.count, points.count))
     for group, part in zip(points.groups, found, strict=True):
         early, late = group.points[group.pairs[: group.count].T]
@@ -473,10 +466,37 @@ def covariance_of(
     covariance = points.design @ direct @ points.design.T
     basis = _choose_basis(points, found)
     if len(basis.transform):
-        across = _solve_basis(posterior, points, found, basis, tol) @ points.design.T
-        across = basis.transform.T @ across
+        values, _ = _solve_basis(posterior, points, found, basis, tol)
+        across = basis.transform.T @ values @ points.design.T
         covariance = covariance + 0.5 * (across + across.T)
     return covariance
+
+
+def reach_of(
+    posterior: "Posterior", query: Query, tol: float | None = None
+) -> Float[np.ndarray, "Q N"]:
+    """Compute the joint posterior covariance of combinations with the scores of all observations.
+
+    Args:
+        posterior: a fit.
+        query: the combinations and their times.
+        tol: as in `covariance_of`.
+    """
+    points, found = _describe_query(posterior, query)
+    basis = _choose_basis(points, found)
+    if not len(basis.transform):
+        return np.zeros((len(query.times), len(posterior.data)))
+    return basis.transform.T @ _solve_basis(posterior, points, found, basis, tol)[1]
+
+
+def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tuple[_Described, ...]]:
+    points, data = _find_points(posterior.data, query), posterior.data
+    known = tuple(
+        None if group.place is None else (data.chains[group.place], posterior.states[group.place])
+        for group in points.groups
+    )
+    found = _describe(posterior.model, data.epoch, known, points.groups)
+    return points, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
 
 class _Basis(NamedTuple):
@@ -564,8 +584,8 @@ def _solve_basis(
     found: tuple[_Described, ...],
     basis: _Basis,
     tol: float | None,
-) -> np.ndarray:
-    """Solve for all right-hand sides; return their values [right-hand sides, points]."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve for all right-hand sides; return their covariances with all points and observations."""
     data, smoothed = posterior.data, posterior.smoothed
     dtype = np.dtype(data.coefficients.dtype)
     chosen = _TOLERANCE[dtype.name] if tol is None else tol
@@ -576,7 +596,7 @@ def _solve_basis(
     known = [k for k, group in enumerate(points.groups) if group.place is not None]
     queries = tuple(points.groups[k].queries for k in known)
     described = tuple(jax.tree.map(lambda leaf: leaf.astype(dtype), found[k]) for k in known)
-    values = np.zeros((count, points.count))
+    values, reach = np.zeros((count, points.count)), np.zeros((count, len(data)))
     program = (posterior.model, data.without_index(), posterior.sites, smoothed)
     for begin in range(0, count, width):
         here = slice(begin, min(begin + width, count))
@@ -591,7 +611,8 @@ def _solve_basis(
         for k, read in zip(known, _read(vectors, queries, described), strict=True):
             own = points.groups[k].points
             values[here, own] = np.asarray(read)[: here.stop - begin, : len(own)]
-    return values
+        reach[here] = np.asarray(solution.reach)[: here.stop - begin, : len(data)]
+    return values, reach
 
 
 def _width(num_entries: int) -> int:

@@ -17,9 +17,10 @@ from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
-from jaxkick.data.queries import Query, check_known, read_names
+from jaxkick.data.queries import Query, check_known, read_names, read_query
 from jaxkick.data.reading import Rules, refuse_repeats
-from jaxkick.data.tables import make_table
+from jaxkick.data.schema import LEVEL
+from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod, Linearization
@@ -27,10 +28,20 @@ from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
 from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
+from jaxkick.parameters import resolve
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.joint import covariance_of, draw_scores, find_factors
-from jaxkick.posterior.predictor import AbstractPredictor
+from jaxkick.posterior.explanation import Explanation, check_earlier, explain_combination, subtract
+from jaxkick.posterior.joint import covariance_of, find_factors
+from jaxkick.posterior.leaderboard import Scale, choose_competitors
+from jaxkick.posterior.predictor import AbstractPredictor, points_at
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
+from jaxkick.posterior.suggestions import (
+    GOALS,
+    MatchSuggestions,
+    chances_of_best,
+    choose_matches,
+    read_candidates,
+)
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
@@ -309,6 +320,130 @@ class Posterior(AbstractPredictor, eqx.Module):
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
+
+    def explain(
+        self,
+        name: Hashable,
+        time: Any = None,
+        *,
+        since: Any = None,
+        before: "Posterior | None" = None,
+        scale: Scale | tuple[float, float] | str | None = None,
+    ) -> Explanation:
+        """Split a rating, or its change, into the contributions of all matches.
+
+        Contributions include the matches of others: who beat whom changes what an opponent is
+        worth. They are those of the joint posterior; see `Explanation`.
+
+        Args:
+            name: the competitor. If the data was read with `counts=`, the rating is the sum of
+                attack and defence.
+            time: a number or date as in the data; the time of the last match if `None`.
+            since: explain the change since this time, both seen with all the data of today.
+            before: explain the change since an earlier posterior, of the first matches of this
+                data: what an `update` has changed.
+            scale: the rating scale, as in `leaderboard`.
+
+        Raises:
+            DataError: if the name is unknown, `since` and `before` are both given, or `before`
+                is a posterior of other matches.
+        """
+        if since is not None and before is not None:
+            raise DataError(
+                "{argument} and {before} are both given",
+                "Pass one of them.",
+                argument="since",
+                mentions=["before"],
+            )
+        if before is not None:
+            check_earlier(before, self)
+            time = (
+                self.data.index.scale.to_user(self.data.index.latest)[()] if time is None else time
+            )
+            old, new = (each.explain(name, time, scale=scale) for each in (before, self))
+            return subtract(new, old)
+        directory = self.data.index
+        chosen = choose_competitors(directory, names=[name])
+        times = [directory.to_time(chosen.time if time is None else time, "time")]
+        change = None
+        if since is not None:
+            times.insert(0, directory.to_time(since, "since"))
+            change = f"since {directory.scale.to_user(times[0])[()]}"
+        asked = directory.scale.to_user(np.array(times, np.float64))
+        sides = {"name": (chosen.features * len(times), 1.0)}
+        query = read_query(directory, asked, sides, {})
+        points = points_at(self, scale, asked[-1] if chosen.by_counts else None)
+        return explain_combination(self, query, points, plain(name), change)
+
+    def suggest_matches(
+        self,
+        candidates: Sequence[Any] | None = None,
+        time: Any = None,
+        *,
+        goal: str = "best",
+        n: int = 10,
+        seed: int = 0,
+    ) -> MatchSuggestions:
+        """Suggest matches whose outcomes are expected to be most informative.
+
+        The matches of a batch are chosen together: each is the best one given those before it,
+        so a pair may occur more than once.
+
+        Args:
+            candidates: competitors, or pairs of them, that may play; all competitors if `None`.
+            time: when the matches are played, a number or date as in the data; the time of the
+                last match if `None`.
+            goal: `"best"` to find out who is best, `"ranking"` to learn the skills of all.
+            n: the number of matches.
+            seed: the seed of the draws.
+
+        Returns:
+            The matches with their expected information, and how much is known already: who is
+            best with which probability, and the expected error of the ranks.
+
+        Raises:
+            DataError: if a name or the goal is unknown, or outcomes say nothing about who is
+                better.
+        """
+        if goal not in GOALS:
+            raise DataError(
+                "{argument} is {value}, but must be 'best' or 'ranking'",
+                argument="goal",
+                value=goal,
+            )
+        given = [each for each in candidates or () if isinstance(each, tuple | list)]
+        names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
+        chosen = choose_competitors(self.data.index, time, names)
+        places = {name: place for place, name in enumerate(chosen.names)}
+        pairs = read_candidates(candidates, chosen.names, places)
+        sides = {"names": (chosen.features, 1.0)}
+        query = read_query(self.data.index, chosen.time, sides, {})
+        mean = np.asarray(self._score_query(query).mean, np.float64)
+        covariance = covariance_of(self, query)
+        likelihood = resolve(self.model.duel, jnp.result_type(float))
+        if chosen.by_counts:
+            # Equal teams whose sums of attack and defence differ by d have the score d / 2.
+            level = float(self.linear_combination(LEVEL, chosen.time).mean)
+            likelihood = likelihood.difference(level)
+            mean, covariance = 0.5 * mean, 0.25 * covariance
+        if likelihood is None or not likelihood.has_results:
+            raise DataError(
+                "The outcomes of this model say nothing about who is better",
+                "Use a likelihood of results or differences.",
+            )
+        numbers, gains = choose_matches(mean, covariance, pairs, likelihood, goal, n, seed)
+        chances, rank_error = chances_of_best(mean, covariance, seed)
+        first, second = (name_column([chosen.names[k] for k in side]) for side in pairs[numbers].T)
+        best = int(np.argmax(chances))
+        return MatchSuggestions(
+            first,
+            second,
+            gains,
+            chosen.names[best],
+            float(chances[best]),
+            rank_error,
+            self.data.index.library,
+        )
 
     def describe(self) -> str:
         """Describe the model in plain words, in the data's unit of time."""

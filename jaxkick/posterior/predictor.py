@@ -39,7 +39,7 @@ from jaxkick.posterior.leaderboard import (
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
-__all__ = ["AbstractPredictor"]
+__all__ = ["AbstractPredictor", "points_at"]
 
 
 class AbstractPredictor(abc.ABC):
@@ -219,7 +219,7 @@ class AbstractPredictor(abc.ABC):
             numbers = self._directory.to_time(time, "time")
             counted = self._directory.scale.to_user(np.max(numbers))[()]
         mean, variance = _combine(self, time, sides, {}, allow_unknown)
-        return Difference.of(mean, variance, _points(self, scale, counted).factor, interval)
+        return Difference.of(mean, variance, points_at(self, scale, counted).factor, interval)
 
     def leaderboard(
         self,
@@ -267,7 +267,7 @@ class AbstractPredictor(abc.ABC):
         standing = Standing(
             chosen.names, mean, variance, chosen.matches, chosen.last_active, covariance
         )
-        points = _points(self, scale, chosen.time if chosen.by_counts else None)
+        points = points_at(self, scale, chosen.time if chosen.by_counts else None)
         columns = rank(standing, points, interval, seed)
         return make_table(columns, library or self._directory.library)
 
@@ -326,7 +326,7 @@ def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: 
     return extend_table(table, {name: values[fields.rows] for name, values in columns.items()})
 
 
-def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
+def points_at(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
     """The map from scores to ratings; `counted` is the time of the level of counts, if any."""
     likelihood = predictor.model.duel
     if counted is None:
