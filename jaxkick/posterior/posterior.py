@@ -28,7 +28,7 @@ from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.joint import covariance_of, draw_scores, find_factors
+from jaxkick.posterior.joint import find_factors
 from jaxkick.posterior.predictor import AbstractPredictor
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
