@@ -3,9 +3,9 @@
     python benchmarks/arena.py
 
 A simulated arena: skills are standard normal, votes follow the probit model, and every model has
-five votes at first. Votes come in rounds; after each, the posterior is updated. A strategy stops when
-one model is the best with probability 0.95. Prints the median number of votes over seeds, and in how
-many of them the model was indeed the best.
+five votes at first. Votes come in rounds; after each, the posterior is updated. A strategy stops
+when one model is the best with probability 0.95. Prints the median number of votes over seeds, and
+in how many of them the model was indeed the best.
 """
 
 import argparse

@@ -7,7 +7,7 @@ its prior mean, is
     cᵀA⁻¹Xᵀ b = Σₙ uₙ bₙ      with u = X A⁻¹c and b = W (m̃ − f₀) = p + W (f − f₀),
 
 so one solve splits it into a sum over matches. Removing match n would change the posterior mean by
-−uₙ pₙ / (1 − wₙ vₙ), with vₙ the variance of its score: its influence.
+−uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of its score without it: its influence.
 """
 
 from collections.abc import Hashable
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "check_earlier", "explain_combination", "subtract"]
 
+# The error of the solve: one right-hand side is cheap, and contributions should add up.
+_TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
 _SHOWN = 5
 _SIDES = 3
 
@@ -156,7 +158,9 @@ def explain_combination(
         change: as in `Explanation`.
     """
     data, count = posterior.data, len(posterior.data)
-    reach, mean = reach_of(posterior, query), np.asarray(posterior._score_query(query).mean)
+    dtype = np.dtype(data.coefficients.dtype)
+    reach = reach_of(posterior, query, _TOLERANCE[dtype.name])
+    mean = np.asarray(posterior._score_query(query).mean)
     if change is not None:
         reach, mean = reach[1:] - reach[:1], mean[1:] - mean[:1]
     factors = posterior.factors
@@ -164,10 +168,9 @@ def explain_combination(
     reach = points.factor * reach[0, :count]
     pull, curvature, variance = (
         np.asarray(part, np.float64)[:count]
-        for part in (factors.pull, factors.curvature, posterior.observations.variance)
+        for part in (factors.pull, factors.curvature, factors.variance)
     )
     contribution = reach * np.asarray(strength, np.float64)[:count]
-    left = np.maximum(1.0 - curvature * variance, np.finfo(np.float64).eps)
     rating = points.factor * float(mean[0])
     prior = points.factor * _prior_mean(posterior, query, change is not None)
     rows = _rows(data.observations)
@@ -183,7 +186,7 @@ def explain_combination(
         outcome=matches.outcome,
         own=np.bincount(rows, matches.own) > 0,
         contribution=np.bincount(rows, contribution),
-        influence=np.bincount(rows, reach * pull / left),
+        influence=np.bincount(rows, reach * pull * (1.0 + curvature * variance)),
         change=change,
         library=data.index.library,
     )
@@ -277,25 +280,21 @@ def _describe_matches(observations: Observations, rows: np.ndarray, query: Query
         found = (names[k] for k in observations.features[number, slots])
         return " and ".join(dict.fromkeys(name for name in found if name is not None))
 
-    events = sizes > 1 if observations.events is not None else np.zeros(len(sizes), bool)
-    order = np.lexsort((_places(observations.outcome), rows))
-    begins = np.cumsum(sizes) - sizes
-    labels = []
-    for number, size, begin, event in zip(first, sizes, begins, events, strict=True):
-        if event:
+    places = np.where(observations.outcome > 0, observations.outcome, np.inf)
+    order, begins = np.lexsort((places, rows)), np.cumsum(sizes) - sizes
+    labels, ranked = [], np.zeros(len(sizes), bool)
+    for match, (number, size, begin) in enumerate(zip(first, sizes, begins, strict=True)):
+        one, other = side(number, 1.0), side(number, -1.0)
+        ranked[match] = size > 1 and not other
+        if ranked[match]:
             sides = [side(k, 1.0) for k in order[begin : begin + min(size, _SIDES)]]
             labels.append(", ".join(sides) + (", …" if size > _SIDES else ""))
         else:
-            labels.append(" – ".join(filter(None, (side(number, 1.0), side(number, -1.0)))))
+            labels.append(" – ".join(filter(None, (one, other))))
     asked = np.unique(query.features[query.features >= 0])
     return _Matches(
         first,
         name_column(labels),
-        np.where(events, np.nan, observations.outcome[first]),
+        np.where(ranked, np.nan, observations.outcome[first]),
         np.isin(observations.features, asked).any(axis=1),
     )
-
-
-def _places(outcome: np.ndarray) -> np.ndarray:
-    """Places for sorting; sides without a place come last."""
-    return np.where(outcome > 0, outcome, np.inf)

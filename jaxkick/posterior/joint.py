@@ -108,7 +108,7 @@ def find_factors(
     """
     problem = make_problem(model, data)
     touched = tuple(
-        x * ((site.precision != 0) | (site.precision_mean != 0))
+        jnp.where((site.precision != 0) | (site.precision_mean != 0), x, 0.0)
         for x, site in zip(problem.entry_coefficients, sites, strict=True)
     )
     counted = problem.mask & (problem.combine(touched) > 0)
@@ -135,6 +135,16 @@ class _State(NamedTuple):
     rho: Float[Array, " B"]
     radau: Float[Array, " B"]
     gained: Float[Array, " B"]
+    error: Float[Array, " B"]
+    iterations: Int[Array, ""]
+
+
+class _Found(NamedTuple):
+    """Solutions on the way: (M − A) u, u, the vectors of the last pass, and how it went."""
+
+    entries: Entries
+    means: Entries
+    vectors: tuple[Vectors, ...]
     error: Float[Array, " B"]
     iterations: Int[Array, ""]
 
@@ -186,15 +196,26 @@ def solve(
         coupled = problem.distribute(problem.curve(curvature, problem.combine(entries)))
         return jax.tree.map(lambda a, t, b: t * b - a, coupled, precisions, entries)
 
-    width = len(pulls[0].left)
-    nothing = tuple(jnp.zeros((width, *chain.gap.shape), tol.dtype) for chain in problem.chains)
-    start, _ = jax.vmap(run)(nothing, pulls)
     least = least_eigenvalue(problem, precisions, prior_variances(problem))
-    residual = jax.vmap(decouple)(start)
-    end = _conjugate_gradients(jax.vmap(invert), jax.vmap(decouple), residual, least, tol)
-    rest = jax.vmap(decouple)(jax.tree.map(jnp.add, start, end.change))
-    solution, vectors = jax.vmap(run)(rest, pulls)
-    return Solution(vectors, jax.vmap(problem.combine)(solution), end.error, end.iterations)
+
+    def refine(last: Array, found: _Found) -> _Found:
+        """Run the smoother with all pulls, then solve for the rest, except the last time."""
+        means, vectors = jax.vmap(run)(found.entries, pulls)
+        residual = jax.vmap(decouple)(means)
+        stop = jnp.where(last == 1, jnp.inf, tol)
+        end = _conjugate_gradients(jax.vmap(invert), jax.vmap(decouple), residual, least, stop)
+        means = jax.tree.map(jnp.add, means, end.change)
+        iterations = found.iterations + end.iterations
+        error = jnp.where(last == 1, found.error, end.error)
+        return _Found(jax.vmap(decouple)(means), means, vectors, error, iterations)
+
+    nothing = [jnp.zeros((len(pulls[0].left), *x.gap.shape), tol.dtype) for x in problem.chains]
+    empty = eqx.filter_eval_shape(jax.vmap(run), nothing, pulls)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), empty)
+    begin = _Found(tuple(nothing), *zeros, jnp.zeros(len(nothing[0]), tol.dtype), 0)
+    # A loop, so that the smoother is compiled once.
+    end = lax.fori_loop(0, 2, refine, begin)
+    return Solution(end.vectors, jax.vmap(problem.combine)(end.means), end.error, end.iterations)
 
 
 def _spread(step: StepModel, chain: Chain, pulls: Pulls) -> Vectors:
