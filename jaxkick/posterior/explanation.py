@@ -104,8 +104,9 @@ class Explanation(NamedTuple):
 
     @property
     def _format(self) -> str:
-        """The number of digits: whole points on scales like Elo's."""
-        return ".0f" if np.abs(self.contribution).max(initial=abs(self.rating)) >= 20 else ".2f"
+        """The format of numbers: whole points on scales like Elo's."""
+        largest = np.abs(self.contribution).max(initial=abs(self.rating))
+        return ".0f" if largest >= 20 else ".1f" if largest >= 2 else ".2f"
 
     def _opening(self) -> str:
         digits = self._format

@@ -368,7 +368,8 @@ class Posterior(AbstractPredictor, eqx.Module):
         change = None
         if since is not None:
             times.insert(0, directory.to_time(since, "since"))
-            change = f"since {directory.scale.to_user(times[0])[()]}"
+            shown = str(directory.scale.to_user(times[0])[()])
+            change = f"since {shown.removesuffix('T00:00:00.000')}"
         asked = directory.scale.to_user(np.array(times, np.float64))
         sides = {"name": (chosen.features * len(times), 1.0)}
         query = read_query(directory, asked, sides, {})
