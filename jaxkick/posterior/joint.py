@@ -10,6 +10,7 @@ gradients that are preconditioned by the smoother: A (u − u⁰) = −(XᵀWX �
 entries only. The covariance with another score is its interpolation from u.
 """
 
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
@@ -20,7 +21,7 @@ from jax import lax
 
 from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick._xla import jit_by_size
+from jaxkick._xla import is_known, jit_by_size
 from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import Vectors, smooth_means, smooth_states
@@ -39,7 +40,9 @@ from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Solution", "covariance_of", "draw_scores", "find_factors", "solve"]
+__all__ = [
+    "Solution", "covariance_of", "draw_scores", "find_factors", "is_joint", "solve", "variance_of",
+]  # fmt: skip
 
 Entries = tuple[Float[Array, "B _ _"], ...]
 
@@ -53,6 +56,9 @@ _NARROW_TOLERANCE = 1e-4
 # processor's cache.
 _NUMBERS = 1 << 20
 _MAX_WIDTH = 16
+# Without a choice of the user, joint variances are computed if right-hand sides times entries are
+# at most so many, which takes about ten seconds.
+_AFFORDABLE = 10_000_000
 
 
 class Pulls(NamedTuple):
@@ -110,7 +116,7 @@ def find_factors(
     """
     problem = make_problem(model, data)
     touched = tuple(
-        x * ((site.precision != 0) | (site.precision_mean != 0))
+        jnp.where((site.precision != 0) | (site.precision_mean != 0), x, 0.0)
         for x, site in zip(problem.entry_coefficients, sites, strict=True)
     )
     counted = problem.mask & (problem.combine(touched) > 0)
@@ -651,6 +657,37 @@ def _cut(
         places[:, :count, :slots] = pulls.left[here], pulls.right[here]
         vectors[:, :count, :slots] = pulls.B[here], pulls.F[here]
     return Pulls(*map(jnp.asarray, (*places, *vectors)))
+
+
+def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
+    """Compute the joint posterior variances of linear combinations of scores."""
+    count, width = len(query.times), 4 * _MAX_WIDTH
+    parts = [slice(begin, begin + width) for begin in range(0, count, width)]
+    cut = (Query((width,), *(array[part] for array in query[1:])) for part in parts)
+    return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
+
+
+def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
+    """Decide whether the joint variances of so many combinations are computed.
+
+    Args:
+        posterior: a fit.
+        count: the number of combinations.
+        joint: the user's choice; if `None`, they are computed unless that would take long, with
+            a warning.
+    """
+    if joint is False or not is_known(jax.tree.leaves(posterior.sites)[0]):
+        return False
+    entries = sum(chain.gap.size for chain in posterior.data.chains)
+    if joint is None and count * entries > _AFFORDABLE:
+        warnings.warn(
+            f"Intervals ignore the dependence between competitors: joint ones of {count:,} skills "
+            "would take long. Pass `joint=True` for them, or `joint=False` to turn this warning "
+            "off.",
+            stacklevel=4,
+        )
+        return False
+    return True
 
 
 def draw_scores(
