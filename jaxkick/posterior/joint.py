@@ -31,7 +31,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.inference.means import cast, least_eigenvalue, prior_variances
 from jaxkick.inference.methods import AbstractMethod, Linearization
-from jaxkick.inference.problem import Sites, cavities_of, make_problem
+from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve

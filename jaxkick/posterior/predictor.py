@@ -27,15 +27,16 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 from jaxkick.posterior.leaderboard import (
-    Competitors,
     Difference,
     Points,
     Scale,
     Standing,
     choose_competitors,
+    hold,
     points_of,
     points_of_counts,
     rank,
+    read_anchors,
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
@@ -247,6 +248,7 @@ class AbstractPredictor(abc.ABC):
         seed: int = 0,
         library: str | None = None,
         joint: bool | None = None,
+        anchors: Mapping[Hashable, Any] | Sequence[Hashable] | None = None,
     ) -> Any:
         """Rank competitors by their score at a time, the best first.
 
@@ -269,6 +271,11 @@ class AbstractPredictor(abc.ABC):
                 competitors; otherwise they are those of independent competitors, which are
                 computed faster and are too narrow. If `None`, joint unless that would take
                 long, with a warning. A `Stream` has only independent ones.
+            anchors: known ratings, on the scale: a mapping from names to ratings, or to ratings
+                with their standard deviations, such as `{"Stockfish": (3500, 20)}`; or names
+                whose mean rating is the centre of the scale. Matches determine differences of
+                ratings only: anchors determine their level, and intervals become those of
+                differences to the anchors.
 
         Returns:
             A table with the columns rank, name, rating, deviation, lower, upper, rank_lower,
@@ -279,18 +286,30 @@ class AbstractPredictor(abc.ABC):
             DataError: if a name, a group or the scale is unknown, or no competitor remains.
         """
         chosen = choose_competitors(self._directory, time, names, group, min_matches, active_within)
-        query = make_query(self, chosen.time, {"features": (chosen.features, 1.0)}, {}, False)
+        points = score_points(self, scale, chosen.time if chosen.by_counts else None)
+        known = read_anchors(anchors, points.centre)
+        features = list(chosen.features)
+        if known is not None:
+            held = choose_competitors(self._directory, chosen.time, known.names)
+            features += held.features
+        query = make_query(self, chosen.time, {"features": (features, 1.0)}, {}, False)
         mean, variance = (np.asarray(part, np.float64) for part in self._score_query(query))
         covariance = self._covariance_query(query, joint)
+        if covariance is None and (known is not None or isinstance(names, Mapping)):
+            covariance = _covariance(self, features, chosen.time)
+        rating = points.centre + points.factor * mean
         if covariance is not None:
-            variance = np.diagonal(covariance)
-        elif isinstance(names, Mapping):
-            covariance = _covariance(self, chosen)
+            covariance = points.factor**2 * covariance
+        if known is not None and covariance is not None:
+            count = len(chosen.names)
+            design = np.pad(known.weights, ((0, 0), (count, 0)))
+            rating, covariance = hold(rating, covariance, design, known)
+            rating, covariance = rating[:count], covariance[:count, :count]
+        variance = points.factor**2 * variance if covariance is None else np.diagonal(covariance)
         standing = Standing(
-            chosen.names, mean, variance, chosen.matches, chosen.last_active, covariance
+            chosen.names, rating, variance, chosen.matches, chosen.last_active, covariance
         )
-        points = score_points(self, scale, chosen.time if chosen.by_counts else None)
-        columns = rank(standing, points, interval, seed)
+        columns = rank(standing, interval, seed)
         return make_table(columns, library or self._directory.library)
 
 
@@ -368,11 +387,13 @@ def score_points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Poin
     return points_of_counts(scale, likelihood, level)
 
 
-def _covariance(predictor: AbstractPredictor, chosen: Competitors) -> np.ndarray:
-    """The covariance of combinations, which may share features."""
-    places = {name: None for each in chosen.features for name in each}
-    variance = np.asarray(predictor.linear_combination(list(places), chosen.time).variance)
-    x = np.array([[each.get(name, 0.0) for name in places] for each in chosen.features])
+def _covariance(
+    predictor: AbstractPredictor, features: list[dict[Hashable, float]], time: Any
+) -> np.ndarray:
+    """The covariance of combinations of independent features, which they may share."""
+    places = {name: None for each in features for name in each}
+    variance = np.asarray(predictor.linear_combination(list(places), time).variance)
+    x = np.array([[each.get(name, 0.0) for name in places] for each in features])
     return (x * np.asarray(variance, np.float64)) @ x.T
 
 

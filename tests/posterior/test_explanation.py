@@ -170,3 +170,57 @@ def test_matches_that_find_the_best(probit):
 def test_bad_suggestions_are_refused(probit, arguments, message):
     with pytest.raises(jk.DataError, match=message):
         probit.suggest_matches(**arguments)
+
+
+def board_of(posterior, **options) -> dict[str, np.ndarray]:
+    """Rows of a leaderboard in the order of names."""
+    board = posterior.leaderboard(4.5, scale=(1000.0, 100.0), **options)
+    order = np.argsort(np.asarray(board["name"], str))
+    return {name: np.asarray(board[name])[order] for name in ("rating", "deviation")}
+
+
+def test_an_exact_anchor_leaves_differences(posterior):
+    free, held = board_of(posterior), board_of(posterior, anchors={"cat": 1200.0})
+    np.testing.assert_allclose(held["rating"], free["rating"] - free["rating"][2] + 1200.0)
+    others = [name for name in NAMES if name != "cat"]
+    difference = posterior.compare(others, ["cat"] * 4, 4.5, scale=(1000.0, 100.0))
+    np.testing.assert_allclose(held["deviation"][[0, 1, 3, 4]], difference.deviation, rtol=1e-4)
+    np.testing.assert_allclose(held["deviation"][2], 0.0, atol=1e-4)
+
+
+def test_uncertain_anchors_are_measurements_of_a_free_level(posterior):
+    held = board_of(posterior, anchors={"ann": (1300.0, 30.0), "eve": (900.0, 10.0)})
+    free = posterior.leaderboard(4.5, scale=(1000.0, 100.0), names=list(NAMES))
+    order = np.argsort(np.asarray(free["name"], str))
+    mean = np.asarray(free["rating"])[order]
+    factor = np.sqrt(free["deviation"][order][0] ** 2 / posterior.covariance(["ann"], 4.5)[0, 0])
+    covariance = factor**2 * np.asarray(posterior.covariance(list(NAMES), 4.5))
+    # A level of large variance, and two measurements.
+    covariance = covariance + 1e7
+    x = np.eye(5)[[0, 4]]
+    gain = covariance @ x.T @ np.linalg.inv(x @ covariance @ x.T + np.diag([900.0, 100.0]))
+    expected = mean + gain @ (np.array([1300.0, 900.0]) - x @ mean)
+    np.testing.assert_allclose(held["rating"], expected, rtol=1e-3)
+    variance = np.diagonal(covariance - gain @ x @ covariance)
+    np.testing.assert_allclose(held["deviation"], np.sqrt(variance), rtol=1e-2)
+
+
+def test_the_mean_of_some_competitors_may_be_fixed(posterior):
+    held = board_of(posterior, anchors=["bob", "dan"])
+    np.testing.assert_allclose(held["rating"][[1, 3]].mean(), 1000.0)
+    only = posterior.leaderboard(4.5, names=["ann"], anchors={"eve": 0.0})
+    assert list(only["name"]) == ["ann"]
+
+
+@pytest.mark.parametrize(
+    ("anchors", "message"),
+    [
+        ({"zoe": 1.0}, "'zoe' in `names` is not in the data"),
+        ({"ann": "high"}, "must be a rating, or a rating and its standard deviation"),
+        ({"ann": (1.0, -2.0)}, r"anchors\['ann'\]"),
+        ([], "`anchors` has no names"),
+    ],
+)
+def test_bad_anchors_are_refused(posterior, anchors, message):
+    with pytest.raises(jk.DataError, match=message):
+        posterior.leaderboard(4.5, anchors=anchors)
