@@ -376,9 +376,9 @@ def read_anchors(anchors: Any, centre: float) -> Anchors | None:
     """
     if anchors is None:
         return None
-    names = read_names(anchors)
-    if not names:
+    if not len(anchors):
         raise DataError("{argument} has no names", "Leave it out.", argument="anchors")
+    names = read_names(anchors)
     if not isinstance(anchors, Mapping):
         weights = np.full((1, len(names)), 1.0 / len(names))
         return Anchors(names, weights, np.array([centre]), np.zeros(1))
