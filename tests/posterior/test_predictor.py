@@ -39,7 +39,7 @@ def of_counts():
 @pytest.mark.parametrize("kind", ["posterior", "stream"])
 def test_teams_are_compared_by_attack_and_defence(kind):
     ratings = of_counts()[kind]
-    board = ratings.leaderboard()
+    board = ratings.leaderboard(joint=False)
     assert sorted(board["name"]) == ["ant", "bee", "cat"]
     assert dict(zip(board["name"], board["matches"], strict=True))["bee"] == 2
     for name, rating, deviation in zip(
