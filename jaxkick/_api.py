@@ -26,9 +26,11 @@ from jaxkick.parameters import Real as Real
 from jaxkick.parameters import Tied as Tied
 from jaxkick.posterior import Posterior as Posterior
 from jaxkick.posterior.diagnostics import Diagnostic as Diagnostic
+from jaxkick.posterior.explanation import Explanation as Explanation
 from jaxkick.posterior.leaderboard import Difference as Difference
 from jaxkick.posterior.leaderboard import Scale as Scale
 from jaxkick.posterior.prediction import CountsPrediction as CountsPrediction
 from jaxkick.posterior.prediction import Prediction as Prediction
 from jaxkick.posterior.prediction import RankPrediction as RankPrediction
 from jaxkick.posterior.scores import Scores as Scores
+from jaxkick.posterior.suggestions import MatchSuggestions as MatchSuggestions

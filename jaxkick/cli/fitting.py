@@ -18,7 +18,7 @@ from jaxkick.cli.inputs import MODEL_FILE, read_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
 from jaxkick.inference.problem import make_problem
-from jaxkick.inference.solve import smoother_states
+from jaxkick.inference.solve import smooth
 from jaxkick.io import atomic_write
 from jaxkick.posterior.leaderboard import points_of
 
@@ -66,7 +66,7 @@ def _compiling_states(model: Model, data: Dataset) -> Iterator[None]:
     def compile_states() -> None:
         # The setting is local to a thread.
         with jax.enable_x64(double):
-            smoother_states(model, data.without_index(), make_problem(model, data).no_sites())
+            smooth(model, data.without_index(), make_problem(model, data).no_sites())
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(compile_states)
@@ -82,14 +82,14 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
     board = posterior.leaderboard(scale="elo")
     peaks = []
     for name, matches in zip(board["name"], board["matches"], strict=True):
-        scores = posterior.scores(name)
+        scores = posterior.scores(name, joint=False)
         # In NumPy: JAX would compile a slice for every number of matches.
-        mean, variance = np.asarray(scores.mean), np.asarray(scores.variance)
+        mean = np.asarray(scores.mean)
         best = int(np.argmax(mean))
-        moments = float(mean[best]), float(variance[best])
-        peaks.append((*moments, str(name), scores.numbers[best], int(matches)))
+        peaks.append((float(mean[best]), str(name), scores.times[best], int(matches)))
     peaks.sort(key=lambda peak: -peak[0])
-    means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))
+    means, names, times, matches = map(np.array, zip(*peaks, strict=True))
+    variances = np.diagonal(posterior.covariance(names.tolist(), times))
     points = points_of("elo", posterior.model.duel)
     rating = points.centre + points.factor * means
     reach = NormalDist().inv_cdf(0.95) * points.factor * np.sqrt(variances)
@@ -99,7 +99,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
         "rating": rating,
         "lower": rating - reach,
         "upper": rating + reach,
-        "peak": posterior.data.index.scale.to_user(times),
+        "peak": times,
         "matches": matches,
     }
 

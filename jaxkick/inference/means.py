@@ -24,7 +24,7 @@ from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 
-__all__ = ["MeanStep", "solve_means"]
+__all__ = ["MeanStep", "cast", "least_eigenvalue", "prior_variances", "solve_means"]
 
 Entries = tuple[Float[Array, "_ _"], ...]
 Tree = TypeVar("Tree")
@@ -185,8 +185,8 @@ def solve_means(
     precisions = tuple(sites[k].precision for k in chosen)
     gains = tuple(smoothed[k].gains for k in chosen)
     start = tuple(residual[k] for k in chosen)
-    priors = _prior_variances(problem)
-    least = _least_eigenvalue(problem, precisions, priors)
+    priors = prior_variances(problem)
+    least = least_eigenvalue(problem, precisions, priors)
     # An error of size one in the norm of A moves no mean by more than its joint standard
     # deviation, which is at most that of the prior.
     widest = _largest(tuple(map(jnp.sqrt, priors)), scales)
@@ -196,7 +196,7 @@ def solve_means(
         start = jax.tree.map(jnp.subtract, start, pulled)
 
     narrow = jnp.float32 if sum(x.size for x in start) > _LARGE else wide
-    problem, curvature, scales, precisions, gains, start, narrowed = _cast(
+    problem, curvature, scales, precisions, gains, start, narrowed = cast(
         (problem, curvature, scales, precisions, gains, start, effects), narrow
     )
     rounding = 4.0 * float(jnp.finfo(narrow).eps) / least
@@ -265,7 +265,7 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    change, size = _cast(end.change, wide), end.size
+    change, size = cast(end.change, wide), end.size
     if effects is not None:
         shift = effects.alone - effects.respond(whole.others.combine(change))
         size = jnp.maximum(size, jnp.max(jnp.abs(shift) / jnp.sqrt(effects.variance)))
@@ -277,7 +277,7 @@ def solve_means(
     return MeanStep(change, end.error, size, end.iterations)
 
 
-def _prior_variances(problem: Problem) -> Entries:
+def prior_variances(problem: Problem) -> Entries:
     """The prior variance of every entry's score."""
 
     def variance(step: StepModel, time: StepTime) -> Scalar:
@@ -288,7 +288,7 @@ def _prior_variances(problem: Problem) -> Entries:
     return tuple(over_entries(step, step_times(chain)) for step, chain in chains)
 
 
-def _least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) -> Scalar:
+def least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) -> Scalar:
     """A lower bound on the eigenvalues of M⁻¹A.
 
     A is at least K⁻¹, so they are at least 1 / (1 + λ) with λ the largest eigenvalue of K T,
@@ -333,7 +333,7 @@ def _inverse_deviation(marginal: ScoreMoments) -> Float[Array, "C R"]:
     return jnp.where(known, 0.0, lax.rsqrt(jnp.where(known, 1.0, marginal.variance)))
 
 
-def _cast(tree: Tree, dtype: DTypeLike) -> Tree:
+def cast(tree: Tree, dtype: DTypeLike) -> Tree:
     """Change the precision of all floating-point arrays."""
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
 

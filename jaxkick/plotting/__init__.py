@@ -6,11 +6,18 @@ differ in brightness and in dashes, so that plots are readable without colours.
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
-from jaxkick.plotting.skill import leaderboard, rank_probabilities, scores, win_probabilities
+from jaxkick.plotting.skill import (
+    explanation,
+    leaderboard,
+    rank_probabilities,
+    scores,
+    win_probabilities,
+)
 
 __all__ = [
     "calibration",
     "comparisons",
+    "explanation",
     "goal_differences",
     "goal_grid",
     "history",

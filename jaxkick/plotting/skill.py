@@ -11,6 +11,7 @@ from jaxkick.data.queries import check_known, read_names
 from jaxkick.errors import DataError
 from jaxkick.plotting import style
 from jaxkick.posterior import Posterior
+from jaxkick.posterior.explanation import Explanation
 from jaxkick.posterior.leaderboard import Scale, check_interval, points_of
 from jaxkick.posterior.posterior import match_times
 from jaxkick.posterior.prediction import RankPrediction
@@ -18,7 +19,7 @@ from jaxkick.posterior.prediction import RankPrediction
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["leaderboard", "rank_probabilities", "scores", "win_probabilities"]
+__all__ = ["explanation", "leaderboard", "rank_probabilities", "scores", "win_probabilities"]
 
 _POINTS = 300
 _SMALL_CHANCE = 0.005
@@ -31,6 +32,7 @@ def scores(
     times: Any = None,
     interval: float = 0.9,
     scale: Scale | tuple[float, float] | str | None = None,
+    joint: bool | None = None,
     allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -43,6 +45,7 @@ def scores(
             last match of all of them, where each curve begins with its own first match.
         interval: probability of the bands; 0 draws none.
         scale: scale of the ratings, as in `Posterior.leaderboard`.
+        joint: whether bands are those of the joint posterior, as in `Posterior.scores`.
         allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
@@ -70,7 +73,9 @@ def scores(
     # The more bands overlap, the paler they are.
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
-        found = posterior.scores(name, times, allow_unknown=allow_unknown)
+        found = posterior.scores(
+            name, times, joint=joint if interval else False, allow_unknown=allow_unknown
+        )
         # The last point is always kept, because it carries the label.
         drawn = found.numbers >= min(debuts[number], np.max(found.numbers))
         mean, deviation = np.asarray(found.mean)[drawn], np.sqrt(found.variance)[drawn]
@@ -130,6 +135,58 @@ def leaderboard(
     for place, chance in enumerate(columns["best"]):
         text = f"{chance:.0%}" if chance >= 0.005 else "–"
         ax.annotate(text, (1.01, place), color=style.INK, annotation_clip=False, **frame)
+    return ax
+
+
+def explanation(explained: Explanation, *, top: int = 10, ax: "Axes | None" = None) -> "Axes":
+    """Plot the matches that contribute most to a rating or its change, as a waterfall.
+
+    Args:
+        explained: an explanation from `Posterior.explain`.
+        top: number of matches to show; the others are one bar.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+    """
+    order = np.argsort(-np.abs(explained.contribution), kind="stable")
+    shown, others = order[:top], order[top:]
+    rest = explained.rest + float(explained.contribution[others].sum())
+    steps = np.append(explained.contribution[shown], rest)
+    labels = [style.label(each) for each in explained.match[shown]]
+    labels.append(f"{len(others):,} other matches")
+    ends = explained.baseline + np.cumsum(steps)
+    begins = ends - steps
+    ax = style.axes(ax, (7.0, 1.2 + 0.3 * len(steps)))
+    places = np.arange(len(steps))
+    colours = [style.line(0).colour if step >= 0 else style.line(1).colour for step in steps]
+    ax.barh(places, steps, left=begins, color=colours, height=0.65)
+    ax.vlines(ends[:-1], places[:-1], places[1:], color=style.GREY, lw=0.8)
+    for place, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        text = f"{end - begin:+.3g}" if abs(explained.rating) < 20 else f"{end - begin:+.0f}"
+        ax.annotate(
+            text,
+            (max(begin, end), place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color=style.INK,
+            fontsize=8,
+        )
+    for value in (explained.baseline, explained.rating):
+        ax.axvline(value, color=style.GREY, lw=0.8, ls=":")
+    ax.use_sticky_edges = False
+    ax.margins(x=0.1)
+    ax.set_yticks(places, labels)
+    ax.set_ylim(len(steps) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("rating", color=style.INK)
+    title = style.label(explained.name)
+    if explained.change is not None:
+        title = f"{title}, {explained.change}"
+        ax.set_xlabel("change of the rating", color=style.INK)
+    ax.set_title(title, color=style.INK, loc="left", fontsize=11)
     return ax
 
 

@@ -21,6 +21,7 @@ from jaxkick.parameters import resolve
 
 __all__ = [
     "SCALES",
+    "Anchors",
     "Competitors",
     "Difference",
     "Points",
@@ -29,10 +30,12 @@ __all__ = [
     "Standing",
     "check_interval",
     "choose_competitors",
+    "hold",
     "points_of",
     "points_of_counts",
     "rank",
     "rank_intervals",
+    "read_anchors",
     "read_scale",
 ]
 
@@ -287,15 +290,15 @@ def _expected_score(likelihood: AbstractLikelihood, score: float) -> float:
 
 
 class Standing(NamedTuple):
-    """Competitors and the posterior of their scores.
+    """Competitors and the posterior of their ratings.
 
     Attributes:
         names: their names.
-        mean: means of their scores.
-        variance: variances of their scores.
+        mean: means of their ratings.
+        variance: variances of their ratings.
         matches: the number of matches of each.
         last_active: the time of the last of them, a number or a date as in the data.
-        covariance: covariance matrix of their scores; `None` if they are independent.
+        covariance: covariance matrix of their ratings; `None` if they are independent.
     """
 
     names: Sequence[Hashable]
@@ -308,7 +311,6 @@ class Standing(NamedTuple):
 
 def rank(
     standing: Standing,
-    points: Points | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
@@ -316,7 +318,6 @@ def rank(
 
     Args:
         standing: the competitors.
-        points: the map from scores to ratings; the identity if `None`.
         interval: the probability of the intervals.
         seed: the seed of the draws that ranks are counted in.
 
@@ -324,28 +325,110 @@ def rank(
         DataError: if `interval` is not between zero and one.
     """
     check_interval(interval)
-    points = points or Points()
     order = np.argsort(-standing.mean, kind="stable")
     mean, deviation = standing.mean[order], np.sqrt(standing.variance[order])
     covariance = standing.covariance
     if covariance is not None:
         covariance = covariance[np.ix_(order, order)]
     ranks = rank_intervals(mean, deviation, interval, seed, covariance)
-    rating, spread = points.centre + points.factor * mean, points.factor * deviation
-    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * spread
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * deviation
     return {
         "rank": np.arange(1, len(order) + 1),
         "name": name_column([standing.names[place] for place in order]),
-        "rating": rating,
-        "deviation": spread,
-        "lower": rating - reach,
-        "upper": rating + reach,
+        "rating": mean,
+        "deviation": deviation,
+        "lower": mean - reach,
+        "upper": mean + reach,
         "rank_lower": ranks.lower,
         "rank_upper": ranks.upper,
         "best": ranks.best,
         "matches": standing.matches[order],
         "last_active": standing.last_active[order],
     }
+
+
+class Anchors(NamedTuple):
+    """Known ratings: weighted means of competitors' ratings, with their uncertainty.
+
+    Attributes:
+        names: the competitors.
+        weights: weights [anchors, names] that sum to one.
+        rating: the known rating of each anchor.
+        deviation: its standard deviation; 0 if it is exact.
+    """
+
+    names: list[Hashable]
+    weights: np.ndarray
+    rating: np.ndarray
+    deviation: np.ndarray
+
+
+def read_anchors(anchors: Any, centre: float) -> Anchors | None:
+    """Read known ratings.
+
+    Args:
+        anchors: a mapping from names to ratings, or to ratings with their standard deviations;
+            or names whose mean rating is `centre`.
+        centre: the centre of the scale.
+
+    Raises:
+        DataError: if a rating is not a finite number, a deviation is negative, or there is none.
+    """
+    if anchors is None:
+        return None
+    if not len(anchors):
+        raise DataError("{argument} has no names", "Leave it out.", argument="anchors")
+    names = read_names(anchors)
+    if not isinstance(anchors, Mapping):
+        weights = np.full((1, len(names)), 1.0 / len(names))
+        return Anchors(names, weights, np.array([centre]), np.zeros(1))
+    values = []
+    for name, value in anchors.items():
+        pair = value if isinstance(value, tuple | list) else (value, 0.0)
+        with suppress(ValueError, TypeError):
+            rating, deviation = map(float, pair)
+            if math.isfinite(rating) and 0.0 <= deviation < math.inf:
+                values.append((rating, deviation))
+                continue
+        raise DataError(
+            "{argument} is {value}, but must be a rating, or a rating and its standard deviation",
+            "Pass 3500 or (3500, 20), for example.",
+            argument=f"anchors[{name!r}]",
+            value=value,
+        )
+    rating, deviation = np.array(values).T
+    return Anchors(names, np.eye(len(names)), rating, deviation)
+
+
+def hold(
+    mean: np.ndarray, covariance: np.ndarray, design: np.ndarray, anchors: Anchors
+) -> tuple[np.ndarray, np.ndarray]:
+    """Condition ratings on known ones; the level of the scale is free.
+
+    Matches determine differences of ratings. The common level gets a flat prior, and the anchors
+    determine it together with what they say about differences: universal kriging.
+
+    Args:
+        mean: posterior means of ratings.
+        covariance: their covariance matrix.
+        design: weights [anchors, ratings] of each anchor.
+        anchors: the known ratings.
+
+    Returns:
+        Means and covariance matrix of the ratings.
+    """
+    across = covariance @ design.T
+    within = design @ across + np.diag(anchors.deviation**2)
+    inverse = np.linalg.pinv(within, hermitian=True)
+    # The sum over anchors of their precisions; that of the level.
+    total = inverse.sum()
+    wrong = anchors.rating - design @ mean
+    level = (inverse @ wrong).sum() / total if total > 0 else wrong.mean()
+    gain = across @ inverse
+    left = 1.0 - gain.sum(axis=1)
+    spread = 1.0 / total if total > 0 else 0.0
+    held = covariance - gain @ across.T + spread * np.outer(left, left)
+    return mean + level + gain @ (wrong - level), held
 
 
 def check_interval(interval: float) -> None:

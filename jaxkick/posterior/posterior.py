@@ -3,7 +3,7 @@
 import math
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,52 +13,79 @@ import numpy as np
 from jaxkick._typing import Array, Float, Int, Key, Scalar
 from jaxkick._xla import is_known
 from jaxkick.chains.sampling import make_timeline, sample_paths
-from jaxkick.chains.smoother import States
+from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
-from jaxkick.data.queries import Query, check_known, read_names
+from jaxkick.data.queries import Query, check_known, read_names, read_query
 from jaxkick.data.reading import Rules, refuse_repeats
-from jaxkick.data.tables import make_table
+from jaxkick.data.schema import LEVEL
+from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
-from jaxkick.inference.methods import AbstractMethod
+from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
-from jaxkick.inference.solve import Progress, run, smoother_states
+from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
+from jaxkick.parameters import resolve
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.predictor import AbstractPredictor
+from jaxkick.posterior.explanation import Explanation, check_earlier, explain_combination, subtract
+from jaxkick.posterior.joint import (
+    covariance_of,
+    draw_scores,
+    find_factors,
+    is_joint,
+    variance_of,
+)
+from jaxkick.posterior.leaderboard import Difference, Scale, choose_competitors
+from jaxkick.posterior.predictor import AbstractPredictor, make_query, score_points
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
+from jaxkick.posterior.suggestions import (
+    GOALS,
+    MatchSuggestions,
+    chances_of_best,
+    choose_matches,
+    read_candidates,
+)
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
+Kept = TypeVar("Kept")
+
+# Curves have joint variances at so many times, and interpolated ones between them.
+_MOST_NODES = 16
+
 
 class Memo:
-    """The states of a posterior, kept from the first use on.
+    """What a posterior computes on demand, kept from the first use on.
 
     A memo is equal to every other one, so it never causes a recompilation. Copies of a
     posterior made by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share one
-    memo: it knows the posterior whose states it keeps, and computes those of any other anew.
+    memo: it knows the posterior whose values it keeps, and computes those of any other anew.
     """
 
     def __init__(self) -> None:
         """Start empty."""
-        self._kept: tuple[weakref.ref, tuple[States, ...]] | None = None
+        self._owner: weakref.ref | None = None
+        self._kept: dict[str, Any] = {}
 
-    def get(self, owner: Any, compute: Callable[[], tuple[States, ...]]) -> tuple[States, ...]:
-        """Return the states of `owner`, computed unless they are kept."""
-        if self._kept is not None and self._kept[0]() is owner:
-            return self._kept[1]
-        states = compute()
-        if is_known(jax.tree.leaves(states)[0]):
-            self._kept = weakref.ref(owner, self._forget), states
-        return states
+    def get(self, owner: Any, name: str, compute: Callable[[], Kept]) -> Kept:
+        """Return a value of `owner`, computed unless it is kept."""
+        own = self._owner is not None and self._owner() is owner
+        if own and name in self._kept:
+            return self._kept[name]
+        value = compute()
+        if is_known(jax.tree.leaves(value)[0]):
+            if not own:
+                self._owner, self._kept = weakref.ref(owner, self._forget), {}
+            self._kept[name] = value
+        return value
 
     def _forget(self, dead: weakref.ref) -> None:
-        """Release the states with their owner: compiled programs may hold the memo for longer."""
-        if self._kept is not None and self._kept[0] is dead:
-            self._kept = None
+        """Release the values with their owner: compiled programs may hold the memo for longer."""
+        if self._owner is dead:
+            self._owner, self._kept = None, {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Memo)
@@ -89,7 +116,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         distance: estimated distance of the marginals from the fixed point, the largest over
             all entries, in posterior standard deviations.
         status: why inference ended, a `Status`.
-        memo: keeps `states` after their first use.
+        memo: keeps `smoothed` and `factors` after their first use.
     """
 
     model: Model
@@ -115,8 +142,20 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         Computed on first use, because many posteriors are never asked for them.
         """
+        found = (chain.states for chain in self.smoothed)
+        return tuple(states for states in found if states is not None)
+
+    @property
+    def smoothed(self) -> tuple[Smoothed, ...]:
+        """The smoothing pass over the sites, chain by chain; computed on first use."""
         data = self.data.without_index()
-        return self.memo.get(self, lambda: smoother_states(self.model, data, self.sites))
+        return self.memo.get(self, "smoothed", lambda: smooth(self.model, data, self.sites))
+
+    @property
+    def factors(self) -> Linearization:
+        """The Gaussian factors of all observations; computed on first use."""
+        inputs = (self.model, self.data.without_index(), self.method, self.sites, self.smoothed)
+        return self.memo.get(self, "factors", lambda: find_factors(*inputs))
 
     def update(
         self,
@@ -173,13 +212,100 @@ class Posterior(AbstractPredictor, eqx.Module):
             raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
         return Posterior(model, data, self.method, *solution)
 
-    def scores(self, name: Hashable, times: Any = None, *, allow_unknown: bool = False) -> Scores:
+    def covariance(
+        self, features: Any, time: Any, *, allow_unknown: bool = False
+    ) -> Float[np.ndarray, "Q Q"]:
+        """Return the covariance of scores, or of linear combinations of scores, at times.
+
+        Unlike the variances of `linear_combination`, it is that of the joint posterior of all
+        competitors; the means are the same. Each combination takes one linear solve over all
+        matches.
+
+        Args:
+            features: a name, or a mapping from names to coefficients; or a list of them.
+            time: one number or date as in the data, or one for each combination.
+            allow_unknown: as in `predict`.
+        """
+        return covariance_of(self, make_query(self, time, _alone(features), {}, allow_unknown))
+
+    def change(
+        self,
+        name: Any,
+        since: Any,
+        until: Any,
+        *,
+        scale: Scale | tuple[float, float] | str | None = None,
+        interval: float = 0.9,
+        allow_unknown: bool = False,
+    ) -> Difference:
+        """Return the change of a score between two times, with its interval.
+
+        Args:
+            name: a name, or a mapping from names to coefficients; or a list of them.
+            since: the earlier time, a number or date as in the data.
+            until: the later time.
+            scale: the rating scale, as in `leaderboard`.
+            interval: the probability of the interval.
+            allow_unknown: as in `predict`.
+
+        Returns:
+            The difference, later minus earlier; `probability` is that of a rise.
+        """
+        queries = [
+            make_query(self, time, _alone(name), {}, allow_unknown) for time in (until, since)
+        ]
+        after, before = (self._score_query(query).mean for query in queries)
+        covariance = covariance_of(self, _concatenate(*queries))
+        count = len(covariance) // 2
+        across = np.diagonal(covariance[:count, count:])
+        variance = np.diagonal(covariance)[:count] + np.diagonal(covariance)[count:] - 2 * across
+        variance = np.maximum(variance, 0.0).reshape(queries[0].shape)
+        factor = score_points(self, scale, None).factor
+        return Difference.of(after - before, variance, factor, interval)
+
+    def sample_paths(
+        self,
+        names: Sequence[Hashable],
+        times: Any,
+        draws: int,
+        key: Key[Array, ""],
+        *,
+        allow_unknown: bool = False,
+    ) -> Float[Array, "draws names times"]:
+        """Draw scores of several features at several times from the joint posterior.
+
+        Draws are coherent over features and over time.
+
+        Args:
+            names: the names of the features.
+            times: numbers or dates as in the data, in any order.
+            draws: the number of draws.
+            key: a random key.
+            allow_unknown: as in `predict`.
+        """
+        names, times = read_names(names), np.atleast_1d(times)
+        features = [name for name in names for _ in times]
+        every_time = np.tile(times, len(names))
+        query = make_query(self, every_time, {"names": (features, 1.0)}, {}, allow_unknown)
+        return draw_scores(self, query, key, draws).reshape(draws, len(names), len(times))
+
+    def scores(
+        self,
+        name: Hashable,
+        times: Any = None,
+        *,
+        joint: bool | None = None,
+        allow_unknown: bool = False,
+    ) -> Scores:
         """Return the score of a feature over time.
 
         Args:
             name: the name of the feature.
             times: numbers or dates as in the data; the times of the feature's own matches if
                 `None`.
+            joint: whether variances are those of the joint posterior of all competitors, as in
+                `leaderboard`. At more than 16 times the ratio of joint to independent variances
+                is computed at 16 of them, and interpolated.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -194,6 +320,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         else:
             numbers, times = np.atleast_1d(index.to_time(times)), np.atleast_1d(times)
             mean, variance = self.linear_combination({name: 1.0}, times, allow_unknown=True)
+        variance = variance * self._joint_ratio([name], [numbers], joint)
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,
@@ -211,6 +338,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         times: Any = None,
         library: str | None = None,
         *,
+        joint: bool | None = None,
         allow_unknown: bool = False,
     ) -> Any:
         """Return scores over time as one long table: name, group, time, mean and deviation.
@@ -220,6 +348,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data; the times of each feature's own matches if
                 `None`.
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+            joint: as in `scores`.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -248,7 +377,9 @@ class Posterior(AbstractPredictor, eqx.Module):
             every_time = np.tile(np.atleast_1d(times), len(names))
             moments = self.linear_combination(features, every_time, allow_unknown=True)
         groups = [index.group_of(name) for name in names]
-        table = score_table(names, groups, counts, numbers, moments[0], moments[1], index.scale)
+        by_name = np.split(numbers, np.cumsum(counts)[:-1])
+        variance = np.asarray(moments[1]) * self._joint_ratio(names, by_name, joint)
+        table = score_table(names, groups, counts, numbers, moments[0], variance, index.scale)
         return make_table(table, library or index.library)
 
     def sample(
@@ -291,6 +422,131 @@ class Posterior(AbstractPredictor, eqx.Module):
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
 
+    def explain(
+        self,
+        name: Hashable,
+        time: Any = None,
+        *,
+        since: Any = None,
+        before: "Posterior | None" = None,
+        scale: Scale | tuple[float, float] | str | None = None,
+    ) -> Explanation:
+        """Split a rating, or its change, into the contributions of all matches.
+
+        Contributions include the matches of others: who beat whom changes what an opponent is
+        worth. They are those of the joint posterior; see `Explanation`.
+
+        Args:
+            name: the competitor. If the data was read with `counts=`, the rating is the sum of
+                attack and defence.
+            time: a number or date as in the data; the time of the last match if `None`.
+            since: explain the change since this time, both seen with all the data of today.
+            before: explain the change since an earlier posterior, of the first matches of this
+                data: what an `update` has changed.
+            scale: the rating scale, as in `leaderboard`.
+
+        Raises:
+            DataError: if the name is unknown, `since` and `before` are both given, or `before`
+                is a posterior of other matches.
+        """
+        if since is not None and before is not None:
+            raise DataError(
+                "{argument} and {before} are both given",
+                "Pass one of them.",
+                argument="since",
+                mentions=["before"],
+            )
+        if before is not None:
+            check_earlier(before, self)
+            time = (
+                self.data.index.scale.to_user(self.data.index.latest)[()] if time is None else time
+            )
+            old, new = (each.explain(name, time, scale=scale) for each in (before, self))
+            return subtract(new, old)
+        directory = self.data.index
+        chosen = choose_competitors(directory, names=[name])
+        times = [directory.to_time(chosen.time if time is None else time, "time")]
+        change = None
+        if since is not None:
+            times.insert(0, directory.to_time(since, "since"))
+            shown = str(directory.scale.to_user(times[0])[()])
+            change = f"since {shown.removesuffix('T00:00:00.000')}"
+        asked = directory.scale.to_user(np.array(times, np.float64))
+        sides = {"name": (chosen.features * len(times), 1.0)}
+        query = read_query(directory, asked, sides, {})
+        points = score_points(self, scale, asked[-1] if chosen.by_counts else None)
+        return explain_combination(self, query, points, plain(name), change)
+
+    def suggest_matches(
+        self,
+        candidates: Sequence[Any] | None = None,
+        time: Any = None,
+        *,
+        goal: str = "best",
+        n: int = 10,
+        seed: int = 0,
+    ) -> MatchSuggestions:
+        """Suggest matches whose outcomes are expected to be most informative.
+
+        The matches of a batch are chosen together: each is the best one given those before it,
+        so a pair may occur more than once.
+
+        Args:
+            candidates: competitors, or pairs of them, that may play; all competitors if `None`.
+            time: when the matches are played, a number or date as in the data; the time of the
+                last match if `None`.
+            goal: `"best"` to find out who is best, `"ranking"` to learn the skills of all.
+            n: the number of matches.
+            seed: the seed of the draws.
+
+        Returns:
+            The matches with their expected information, and how much is known already: who is
+            best with which probability, and the expected error of the ranks.
+
+        Raises:
+            DataError: if a name or the goal is unknown, or outcomes say nothing about who is
+                better.
+        """
+        if goal not in GOALS:
+            raise DataError(
+                "{argument} is {value}, but must be 'best' or 'ranking'",
+                argument="goal",
+                value=goal,
+            )
+        given = [each for each in candidates or () if isinstance(each, tuple | list)]
+        names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
+        chosen = choose_competitors(self.data.index, time, names)
+        places = {name: place for place, name in enumerate(chosen.names)}
+        pairs = read_candidates(candidates, chosen.names, places)
+        sides = {"names": (chosen.features, 1.0)}
+        query = read_query(self.data.index, chosen.time, sides, {})
+        mean = np.asarray(self._score_query(query).mean, np.float64)
+        covariance = covariance_of(self, query)
+        likelihood = resolve(self.model.duel, jnp.result_type(float))
+        if chosen.by_counts:
+            # Equal teams whose sums of attack and defence differ by d have the score d / 2.
+            level = float(self.linear_combination(LEVEL, chosen.time).mean)
+            likelihood = likelihood.difference(level)
+            mean, covariance = 0.5 * mean, 0.25 * covariance
+        if likelihood is None or not likelihood.has_results:
+            raise DataError(
+                "The outcomes of this model say nothing about who is better",
+                "Use a likelihood of results or differences.",
+            )
+        numbers, gains = choose_matches(mean, covariance, pairs, likelihood, goal, n, seed)
+        chances, rank_error = chances_of_best(mean, covariance, seed)
+        first, second = (name_column([chosen.names[k] for k in side]) for side in pairs[numbers].T)
+        best = int(np.argmax(chances))
+        return MatchSuggestions(
+            first,
+            second,
+            gains,
+            chosen.names[best],
+            float(chances[best]),
+            rank_error,
+            self.data.index.library,
+        )
+
     def describe(self) -> str:
         """Describe the model in plain words, in the data's unit of time."""
         return self.model.describe(self.data.index.unit)
@@ -318,8 +574,52 @@ class Posterior(AbstractPredictor, eqx.Module):
     def _directory(self) -> Index:
         return self.data.index
 
+    def _joint_ratio(
+        self, names: Sequence[Hashable], numbers: Sequence[np.ndarray], joint: bool | None
+    ) -> np.ndarray | float:
+        """The ratio of joint to independent variances of features, at times of each."""
+        nodes = [_thin(np.unique(each)) for each in numbers]
+        counts = list(map(len, nodes))
+        if not is_joint(self, sum(counts), joint):
+            return 1.0
+        features = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
+        times = self.data.index.scale.to_user(np.concatenate(nodes))
+        query = make_query(self, times, _alone(features), {}, True)._replace(
+            times=np.concatenate(nodes)
+        )
+        alone = np.asarray(self._score_query(query).variance, np.float64)
+        together = variance_of(self, query)
+        ratios = np.where(alone > 0, together / np.where(alone > 0, alone, 1.0), 1.0)
+        ratios = np.split(ratios, np.cumsum(counts)[:-1])
+        parts = map(np.interp, numbers, nodes, ratios)
+        return np.concatenate(list(parts)).astype(self.data.coefficients.dtype)
+
     def _score_query(self, query: Query) -> ScoreMoments:
         return score_combinations(self.model, self.data, self.states, query)
+
+    def _covariance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        return covariance_of(self, query) if is_joint(self, len(query.times), joint) else None
+
+    def _variance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        return variance_of(self, query) if is_joint(self, len(query.times), joint) else None
+
+
+def _alone(features: Any) -> dict[str, tuple[Any, float]]:
+    """One side of a query."""
+    return {"features": (features, 1.0)}
+
+
+def _thin(times: np.ndarray) -> np.ndarray:
+    """Choose at most so many of increasing times, with the first and the last."""
+    if len(times) <= _MOST_NODES:
+        return times
+    return times[np.linspace(0, len(times) - 1, _MOST_NODES).round().astype(int)]
+
+
+def _concatenate(first: Query, second: Query) -> Query:
+    """Join two queries of the same combinations, at different times."""
+    parts = zip(first[1:], second[1:], strict=True)
+    return Query((2 * len(first.times),), *(np.concatenate(pair) for pair in parts))
 
 
 def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[np.ndarray | Array]:

@@ -1,0 +1,301 @@
+"""Explanations: the contribution of every match to a rating, or to its change.
+
+At the fixed point every observation has a Gaussian factor on its score f = X s, with precisions W,
+mean m̃ and pull p = W (m̃ − f). With f₀ the prior mean of f, the posterior mean of a score c, less
+its prior mean, is
+
+    cᵀA⁻¹Xᵀ b = Σₙ uₙ bₙ      with u = X A⁻¹c and b = W (m̃ − f₀) = p + W (f − f₀),
+
+so one solve splits it into a sum over matches. Removing match n would change the posterior mean by
+−uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of its score without it: its influence.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jaxkick._typing import Array, Float
+from jaxkick._xla import jit_by_size
+from jaxkick.data.dataset import Dataset
+from jaxkick.data.queries import Query
+from jaxkick.data.reading import Observations
+from jaxkick.data.schema import HOME, LEVEL, Feature
+from jaxkick.data.tables import make_table, name_column
+from jaxkick.errors import DataError
+from jaxkick.inference.methods import Linearization
+from jaxkick.inference.problem import make_problem
+from jaxkick.model import Model
+from jaxkick.posterior.joint import reach_of
+from jaxkick.posterior.leaderboard import Points
+
+if TYPE_CHECKING:
+    from jaxkick.posterior.posterior import Posterior
+
+__all__ = ["Explanation", "check_earlier", "explain_combination", "subtract"]
+
+# The error of the solve: one right-hand side is cheap, and contributions should add up.
+_TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
+_SHOWN = 5
+_SIDES = 3
+
+
+class Explanation(NamedTuple):
+    """The contributions of all matches to a rating, or to its change.
+
+    The contributions, `baseline` and `rest` sum to `rating`.
+
+    Attributes:
+        name: the name of the competitor.
+        rating: the rating, or its change.
+        baseline: the rating without any match: the scale's centre and the prior mean.
+        rest: what is left because inference stops at a tolerance.
+        row: the row of each match in the data; of a ranking, that of its first side.
+        time: the time of each match, as in the data.
+        match: the sides of each match as text.
+        outcome: the outcome of each match; not a number for rankings.
+        own: whether the competitor took part.
+        contribution: the contribution of each match.
+        influence: the part of the rating, or of its change, that would be missing if the match
+            had not been played; unlike contributions, these do not sum to anything. Large
+            influences are approximate if outcomes are not Gaussian.
+        change: a phrase for the change that is explained, such as "since 2009-01-01"; `None` for
+            a rating.
+        new: whether each match is missing in the earlier posterior of a change; `None` if there
+            is no such posterior.
+        library: the library of the user's tables.
+    """
+
+    name: Hashable
+    rating: float
+    baseline: float
+    rest: float
+    row: np.ndarray
+    time: np.ndarray
+    match: np.ndarray
+    outcome: np.ndarray
+    own: np.ndarray
+    contribution: np.ndarray
+    influence: np.ndarray
+    change: str | None = None
+    new: np.ndarray | None = None
+    library: str | None = None
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return one row for each match, the largest contribution first.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        order = np.argsort(-np.abs(self.contribution), kind="stable")
+        names = ("row", "time", "match", "outcome", "own", "contribution", "influence")
+        columns = {name: getattr(self, name)[order] for name in names}
+        if self.new is not None:
+            columns["new"] = self.new[order]
+        return make_table(columns, library or self.library)
+
+    def summary(self) -> str:
+        """Explain the rating in a few sentences."""
+        parts = [self._opening(), self._sources()]
+        order = np.argsort(-np.abs(self.contribution), kind="stable")[:_SHOWN]
+        largest = [f"{self.match[k]} ({self.contribution[k]:+{self._format}})" for k in order]
+        parts.append(f"The largest contributions: {', '.join(largest)}.")
+        return " ".join(part for part in parts if part)
+
+    @property
+    def _format(self) -> str:
+        """The format of numbers: whole points on scales like Elo's."""
+        largest = np.abs(self.contribution).max(initial=abs(self.rating))
+        return ".0f" if largest >= 20 else ".1f" if largest >= 2 else ".2f"
+
+    def _opening(self) -> str:
+        digits = self._format
+        if self.change is None:
+            return f"{self.name} is rated {self.rating:{digits}}."
+        if f"{abs(self.rating):{digits}}" == f"{0:{digits}}":
+            return f"The rating of {self.name} has hardly changed {self.change}."
+        verb = "risen" if self.rating > 0 else "fallen"
+        return f"The rating of {self.name} has {verb} by {abs(self.rating):{digits}} {self.change}."
+
+    def _sources(self) -> str:
+        digits = self._format
+
+        def total(chosen: np.ndarray) -> str:
+            return f"{self.contribution[chosen].sum():+{digits}}"
+
+        own, count = self.own, int(self.own.sum())
+        if self.new is not None:
+            fresh = int((self.new & own).sum())
+            return (
+                f"New matches contribute {total(self.new & own)} (own matches: {fresh}) and "
+                f"{total(self.new & ~own)} (those of others). Earlier matches contribute "
+                f"{total(~self.new)}: they count for less beside the new ones, and new results "
+                "change the ratings of the opponents."
+            )
+        base = "" if self.change else f", beside a baseline of {self.baseline:{digits}}"
+        return (
+            f"Own matches ({count}) contribute {total(own)}, those of others "
+            f"({len(own) - count}) {total(~own)}{base}."
+        )
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.summary()!r})"
+
+
+def explain_combination(
+    posterior: "Posterior",
+    query: Query,
+    points: Points,
+    name: Hashable,
+    change: str | None,
+) -> Explanation:
+    """Explain a combination of scores: one row of a query, or the last minus the first of two.
+
+    Args:
+        posterior: a fit.
+        query: the score, or the score at an earlier and a later time.
+        points: the map from scores to ratings.
+        name: the name of the competitor.
+        change: as in `Explanation`.
+    """
+    data, count = posterior.data, len(posterior.data)
+    dtype = np.dtype(data.coefficients.dtype)
+    reach = reach_of(posterior, query, _TOLERANCE[dtype.name])
+    mean = np.asarray(posterior._score_query(query).mean)
+    if change is not None:
+        reach, mean = reach[1:] - reach[:1], mean[1:] - mean[:1]
+    factors = posterior.factors
+    strength = _strength(posterior.model, data.without_index(), factors)
+    reach = points.factor * reach[0, :count]
+    pull, curvature, variance = (
+        np.asarray(part, np.float64)[:count]
+        for part in (factors.pull, factors.curvature, factors.variance)
+    )
+    contribution = reach * np.asarray(strength, np.float64)[:count]
+    rating = points.factor * float(mean[0])
+    prior = points.factor * _prior_mean(posterior, query, change is not None)
+    rows = _rows(data.observations)
+    matches = _describe_matches(data.observations, rows, query)
+    return Explanation(
+        name=name,
+        rating=rating if change else points.centre + rating,
+        baseline=prior if change else points.centre + prior,
+        rest=rating - prior - float(contribution.sum()),
+        row=data.observations.row_numbers[matches.first],
+        time=data.index.scale.to_user(data.observations.times)[matches.first],
+        match=matches.labels,
+        outcome=matches.outcome,
+        own=np.bincount(rows, matches.own) > 0,
+        contribution=np.bincount(rows, contribution),
+        influence=np.bincount(rows, reach * pull * (1.0 + curvature * variance)),
+        change=change,
+        library=data.index.library,
+    )
+
+
+def check_earlier(before: "Posterior", now: "Posterior") -> None:
+    """Refuse a posterior whose matches are not the first ones of another."""
+    old, new = before.data.observations, now.data.observations
+    count = len(old.times)
+    same = count <= len(new.times) and all(
+        np.array_equal(getattr(old, name), getattr(new, name)[:count])
+        for name in ("times", "outcome")
+    )
+    if not same:
+        raise DataError(
+            "{argument} is a posterior of other matches",
+            "Pass the posterior that was updated to this one, or fit the first matches alone.",
+            argument="before",
+        )
+
+
+def subtract(now: Explanation, before: Explanation) -> Explanation:
+    """Explain the change between two posteriors, the earlier one of the first matches only."""
+    count = len(before.row)
+
+    def less(name: str) -> np.ndarray:
+        values = getattr(now, name).copy()
+        values[:count] -= getattr(before, name)
+        return values
+
+    return now._replace(
+        rating=now.rating - before.rating,
+        baseline=now.baseline - before.baseline,
+        rest=now.rest - before.rest,
+        contribution=less("contribution"),
+        influence=less("influence"),
+        change="since the earlier posterior",
+        new=np.arange(len(now.row)) >= count,
+    )
+
+
+@jit_by_size
+def _strength(model: Model, data: Dataset, factors: Linearization) -> Float[Array, " N"]:
+    """The precision-means b of all factors, on scores less their prior means."""
+    problem = make_problem(model, data)
+    offset = 0.0 if problem.offset is None else problem.offset
+    return factors.pull + problem.curve(factors.curvature, factors.score - offset)
+
+
+def _prior_mean(posterior: "Posterior", query: Query, change: bool) -> float:
+    """The prior mean of the score, which does not depend on time."""
+    if change:
+        return 0.0
+    dtype, total = posterior.data.coefficients.dtype, 0.0
+    for group in set(query.groups[0]) - {""}:
+        here = query.groups[0] == group
+        means = posterior.model.mean_of(group, query.features[0, here], dtype)
+        total += float(np.sum(query.coefficients[0, here] * np.asarray(means)))
+    return total
+
+
+class _Matches(NamedTuple):
+    """The matches of all observations: their first rows, labels, outcomes; and own rows."""
+
+    first: np.ndarray
+    labels: np.ndarray
+    outcome: np.ndarray
+    own: np.ndarray
+
+
+def _rows(observations: Observations) -> np.ndarray:
+    """The number of each observation's match: both counts of a match, all sides of an event."""
+    if observations.events is not None:
+        _, first, number = np.unique(observations.events, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[number]
+    rows = observations.row_numbers
+    return np.cumsum(np.append(False, rows[1:] != rows[:-1]))
+
+
+def _describe_matches(observations: Observations, rows: np.ndarray, query: Query) -> _Matches:
+    _, first, sizes = np.unique(rows, return_index=True, return_counts=True)
+    schema = observations.schema
+    others = {HOME, LEVEL, *(() if schema is None else dict(schema.covariates))}
+    names = [
+        None if name in others else str(name.name if isinstance(name, Feature) else name)
+        for name in observations.names
+    ]
+
+    def side(number: int, sign: float) -> str:
+        slots = np.flatnonzero(observations.coefficients[number] * sign > 0)
+        found = (names[k] for k in observations.features[number, slots])
+        return " and ".join(dict.fromkeys(name for name in found if name is not None))
+
+    places = np.where(observations.outcome > 0, observations.outcome, np.inf)
+    order, begins = np.lexsort((places, rows)), np.cumsum(sizes) - sizes
+    labels, ranked = [], np.zeros(len(sizes), bool)
+    for match, (number, size, begin) in enumerate(zip(first, sizes, begins, strict=True)):
+        one, other = side(number, 1.0), side(number, -1.0)
+        ranked[match] = size > 1 and not other
+        if ranked[match]:
+            sides = [side(k, 1.0) for k in order[begin : begin + min(size, _SIDES)]]
+            labels.append(", ".join(sides) + (", …" if size > _SIDES else ""))
+        else:
+            labels.append(" – ".join(filter(None, (one, other))))
+    asked = np.unique(query.features[query.features >= 0])
+    return _Matches(
+        first,
+        name_column(labels),
+        np.where(ranked, np.nan, observations.outcome[first]),
+        np.isin(observations.features, asked).any(axis=1),
+    )

@@ -1,0 +1,247 @@
+"""The next matches to play: pairs whose outcome is expected to be most informative.
+
+For the goal "ranking", the gain of a match is the expected decrease of the entropy of all skills
+under the joint Gaussian posterior: E ½ log(1 + w v), with v the variance of the score f of the
+match and w the precision that its outcome adds to f. For the goal "best", it is the mutual
+information between the outcome and the identity of the best competitor, estimated from draws.
+
+A batch is chosen greedily: after each choice, the covariance is that given the outcome of the
+match. What the outcome will be is not known, so the goal "best" averages over several possible
+posterior means.
+"""
+
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick._typing import Array, Float
+from jaxkick.data.tables import make_table
+from jaxkick.errors import DataError
+from jaxkick.likelihoods import AbstractLikelihood
+
+__all__ = ["GOALS", "MatchSuggestions", "chances_of_best", "choose_matches", "read_candidates"]
+
+GOALS = ("best", "ranking")
+
+_DRAWS = 2000
+_FUTURES = 8
+# For the goal "best", only matches of so many favourites are considered.
+_FAVOURITES = 40
+
+
+class MatchSuggestions(NamedTuple):
+    """Matches to play next, the most informative first, and how much is known already.
+
+    Attributes:
+        first: the first side of each match.
+        second: the second side of each match.
+        gain: the expected information of each match in nats, given those before it.
+        best: the competitor that is most likely the best.
+        p_best: the probability that it is.
+        rank_error: the expected error of a competitor's rank, the mean over all of them.
+        library: the library of the user's tables.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    gain: np.ndarray
+    best: Hashable
+    p_best: float
+    rank_error: float
+    library: str | None = None
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table with the columns first, second and gain.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        columns = {"first": self.first, "second": self.second, "gain": self.gain}
+        return make_table(columns, library or self.library)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.first[:3], self.second[:3], strict=True)
+        shown = ", ".join(f"{one} – {other}" for one, other in pairs)
+        more = ", …" if len(self.first) > 3 else ""
+        return (
+            f"MatchSuggestions({shown}{more}; {self.best} is the best with probability "
+            f"{self.p_best:.2f}, ranks are off by {self.rank_error:.1f} on average)"
+        )
+
+
+def read_candidates(
+    candidates: Sequence[Any] | None, names: list[Hashable], places: dict[Hashable, int]
+) -> np.ndarray:
+    """Read the pairs that may play, as places of their competitors [pairs, 2].
+
+    Args:
+        candidates: names, or pairs of names; all pairs of `names` if `None`.
+        names: the competitors.
+        places: the place of each of them.
+
+    Raises:
+        DataError: if a pair is not two different competitors, or there is none.
+    """
+    given = list(names if candidates is None else candidates)
+    if not any(isinstance(each, tuple | list) for each in given):
+        pairs = list(combinations(range(len(names)), 2))
+    else:
+        pairs = []
+        for row, pair in enumerate(given):
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
+                raise DataError(
+                    "{argument} has {value}, which is not a pair of different competitors",
+                    "Pass names, or pairs such as ('Ann', 'Ben').",
+                    argument="candidates",
+                    row=row,
+                    value=pair,
+                )
+            pairs.append((places[pair[0]], places[pair[1]]))
+    if not pairs:
+        raise DataError(
+            "{argument} has fewer than two competitors",
+            "Pass at least two, or leave it out.",
+            argument="candidates",
+        )
+    return np.array(pairs)
+
+
+def choose_matches(
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    pairs: np.ndarray,
+    likelihood: AbstractLikelihood,
+    goal: str,
+    count: int,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose a batch of matches greedily.
+
+    Args:
+        mean: means of the scores of all competitors.
+        covariance: their joint covariance.
+        pairs: the places of the competitors of each possible match.
+        likelihood: the likelihood of the outcome of a match.
+        goal: one of `GOALS`.
+        count: the number of matches.
+        seed: the seed of the draws.
+
+    Returns:
+        The numbers of the chosen pairs, and their gains.
+    """
+    generator = np.random.default_rng(seed)
+    means, covariance = np.tile(mean, (_FUTURES, 1)), covariance.copy()
+    chosen, gains = [], []
+    numbers = np.arange(len(pairs))
+    if goal == "best":
+        chances = chances_of_best(mean, covariance, seed)[0]
+        favourites = np.argsort(-chances, kind="stable")[:_FAVOURITES]
+        numbers = np.flatnonzero(np.isin(pairs, favourites).any(axis=1))
+        pairs = pairs[numbers]
+    for _ in range(count):
+        sides = covariance[:, pairs[:, 0]] - covariance[:, pairs[:, 1]]
+        columns = np.arange(len(pairs))
+        variance = sides[pairs[:, 0], columns] - sides[pairs[:, 1], columns]
+        variance = np.maximum(variance, 0.0)
+        added = _added_precision(likelihood, mean[pairs[:, 0]] - mean[pairs[:, 1]], variance)
+        if goal == "ranking":
+            gain = 0.5 * np.log1p(added * variance)
+        else:
+            gain = _gain_on_best(generator, means, covariance, pairs, likelihood)
+        pick = int(np.argmax(gain))
+        chosen.append(pick)
+        gains.append(float(gain[pick]))
+        # The outcome moves the means by a normal amount, and narrows the covariance as much.
+        side = sides[:, pick] * np.sqrt(added[pick] / (1.0 + added[pick] * variance[pick]))
+        means = means + generator.standard_normal((_FUTURES, 1)) * side
+        covariance -= np.outer(side, side)
+    return numbers[chosen], np.array(gains)
+
+
+def chances_of_best(
+    mean: np.ndarray, covariance: np.ndarray, seed: int
+) -> tuple[np.ndarray, float]:
+    """Return the probability of each competitor to be the best, and the expected rank error.
+
+    Args:
+        mean: means of the scores.
+        covariance: their joint covariance.
+        seed: the seed of the draws.
+    """
+    generator = np.random.default_rng(seed)
+    scores = mean + generator.standard_normal((_DRAWS, len(mean))) @ _root(covariance).T
+    order = np.argsort(-scores, axis=1)
+    ranks = np.argsort(order, axis=1)
+    shown = np.argsort(np.argsort(-mean, kind="stable"))
+    chances = np.bincount(order[:, 0], minlength=len(mean)) / _DRAWS
+    return chances, float(np.abs(ranks - shown).mean())
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def _added_precision(
+    likelihood: AbstractLikelihood, mean: np.ndarray, variance: np.ndarray
+) -> np.ndarray:
+    """The expected precision that an outcome adds to the score of its match."""
+    return np.asarray(_expected_precision(likelihood, jnp.asarray(mean), jnp.asarray(variance)))
+
+
+@eqx.filter_jit
+def _expected_precision(
+    likelihood: AbstractLikelihood, mean: Float[Array, " n"], variance: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    def precision(outcome: Array, mean: Array, variance: Array) -> Array:
+        second = likelihood.log_partition(outcome, mean, variance).second
+        return jnp.maximum(-second / (1.0 + second * variance), 0.0)
+
+    if not likelihood.levels:
+        expected = likelihood.predictive_mean(mean, variance)
+        outcome = jnp.round(expected) if likelihood.is_discrete else expected
+        return precision(outcome, mean, variance)
+    levels = jnp.asarray(likelihood.levels, mean.dtype)
+    chances = likelihood.probabilities(mean, variance)
+    return jnp.sum(chances * precision(levels, mean[:, None], variance[:, None]), axis=1)
+
+
+def _gain_on_best(
+    generator: np.random.Generator,
+    means: np.ndarray,
+    covariance: np.ndarray,
+    pairs: np.ndarray,
+    likelihood: AbstractLikelihood,
+) -> np.ndarray:
+    """Mutual information between each outcome and the best competitor, the mean over futures."""
+    root, total = _root(covariance), np.zeros(len(pairs))
+    for mean in means:
+        noise = generator.standard_normal((_DRAWS // _FUTURES, len(mean)))
+        scores = mean + noise @ root.T
+        best = np.argmax(scores, axis=1)
+        leaders, best = np.unique(best, return_inverse=True)
+        differences = scores[:, pairs[:, 0]] - scores[:, pairs[:, 1]]
+        chances = np.asarray(_outcome_chances(likelihood, jnp.asarray(differences)))
+        shares = np.bincount(best) / len(best)
+        given = np.stack([chances[best == each].mean(axis=0) for each in range(len(leaders))])
+        total += _entropy(chances.mean(axis=0)) - np.tensordot(shares, _entropy(given), 1)
+    return total / len(means)
+
+
+@eqx.filter_jit
+def _outcome_chances(
+    likelihood: AbstractLikelihood, scores: Float[Array, "D n"]
+) -> Float[Array, "D n outcomes"]:
+    """The probabilities of all outcomes at known scores; of results where outcomes are numbers."""
+    known = jnp.zeros_like(scores)
+    if likelihood.levels:
+        return likelihood.probabilities(scores, known)
+    return likelihood.result_probabilities(scores, known)
+
+
+def _entropy(chances: np.ndarray) -> np.ndarray:
+    return -np.sum(chances * np.log(np.maximum(chances, 1e-300)), axis=-1)
