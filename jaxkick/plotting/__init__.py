@@ -6,11 +6,13 @@ differ in brightness and in dashes, so that plots are readable without colours.
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
+from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import leaderboard, rank_probabilities, scores, win_probabilities
 
 __all__ = [
     "calibration",
     "comparisons",
+    "final_places",
     "goal_differences",
     "goal_grid",
     "history",
@@ -18,5 +20,6 @@ __all__ = [
     "leaderboard",
     "rank_probabilities",
     "scores",
+    "title_race",
     "win_probabilities",
 ]
