@@ -230,7 +230,7 @@ class _Tally:
     def places(self, criteria: Sequence[str], generator: np.random.Generator) -> np.ndarray:
         """The place of each team in each draw, from 1."""
         ahead: np.ndarray = np.zeros(self.points.shape, np.int16)
-        for criterion in ("points", *criteria):
+        for criterion in ("points", *criteria, "random"):
             # Points of a third, for instance, are not exact.
             values = np.round(self.values(criterion, ahead, generator), 9)
             before = ahead[:, None] < ahead[None]
