@@ -1,17 +1,20 @@
 """Scores at any time, between, before or after the entries of a feature."""
 
-from typing import NamedTuple
+import functools
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
-from jaxkick._math.small_matrices import dot
+from jaxkick._math.small_matrices import AbstractMatrix, dot
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Adjoint, State, StepModel, StepTime
 
-__all__ = ["Queries", "interpolate"]
+__all__ = ["Functional", "Queries", "functionals", "interpolate", "take_entries"]
+
+Tree = TypeVar("Tree")
 
 
 class Queries(NamedTuple):
@@ -34,6 +37,25 @@ class Queries(NamedTuple):
     age: Float[Array, " Q"]
 
 
+class Functional(NamedTuple):
+    """A score at a time, as a function of its neighbours.
+
+    Given the mean m of the state after the left entry and the adjoint (r, N) of the right one,
+    its mean is Bᵀm + Fᵀr and its variance hᵀφ − FᵀNF.
+
+    Attributes:
+        time: the time.
+        phi: φ = P h of the state given the left entry and all earlier ones.
+        B: Aᵀh, with A the transition from the left entry; zero if there is none.
+        F: A φ, with A the transition to the right entry; zero if there is none.
+    """
+
+    time: StepTime
+    phi: AbstractMatrix
+    B: AbstractMatrix
+    F: AbstractMatrix
+
+
 def interpolate(
     model: StepModel, chain: Chain, states: States, queries: Queries
 ) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
@@ -49,48 +71,53 @@ def interpolate(
         Means and variances; those of the prior for features without entries.
     """
 
-    def at(tree, positions):
-        return jax.tree.map(lambda leaf: _take(leaf, positions, chain.gap.ndim), tree)
+    def between(found: Functional, past: State, future: Adjoint) -> tuple[Scalar, Scalar]:
+        N = future.N.symmetric()
+        variance = dot(model.h, found.phi) - dot(found.F, N @ found.F)
+        # Rounding may make a variance of zero slightly negative.
+        return dot(found.B, past.m) + dot(found.F, future.r), jnp.maximum(variance, 0.0)
+
+    return jax.vmap(between)(
+        functionals(model, chain, states, queries),
+        take_entries(states.past, queries.left),
+        take_entries(states.future, queries.right),
+    )
+
+
+def functionals(model: StepModel, chain: Chain, states: States, queries: Queries) -> Functional:
+    """Express scores at any times by their neighbours; see `interpolate` for the arguments."""
 
     def neighbour(positions, gap):
-        return StepTime(gap, at(chain.offset, positions), at(chain.age, positions), positions < 0)
+        offset, age = take_entries((chain.offset, chain.age), positions)
+        return StepTime(gap, offset, age, positions < 0)
 
+    left = neighbour(queries.left, queries.left_gap)
+    right = neighbour(queries.right, queries.right_gap)
     # From a neighbour, whose age counts from the first entry that is not masked out.
     age = jnp.where(
         queries.left >= 0,
-        at(chain.age, queries.left) + queries.left_gap,
-        jnp.where(
-            queries.right >= 0, at(chain.age, queries.right) - queries.right_gap, queries.age
-        ),
+        left.age + queries.left_gap,
+        jnp.where(queries.right >= 0, right.age - queries.right_gap, queries.age),
     )
     now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0)
-    return jax.vmap(_between, in_axes=(None, 0, 0, 0, 0, 0))(
-        model,
-        at(states.past, queries.left),
-        neighbour(queries.left, queries.left_gap),
-        now,
-        neighbour(queries.right, queries.right_gap),
-        at(states.future, queries.right),
-    )
+    covariance = take_entries(states.past.P, queries.left)
+    return jax.vmap(functools.partial(_functional, model))(covariance, left, now, right)
 
 
-def _take(leaf: Array, positions: Int[Array, " Q"], chain_ndim: int) -> Array:
-    """Take values at flat positions of the chain; arbitrary values for position -1."""
-    flat = leaf.reshape(-1, *leaf.shape[chain_ndim:])
-    return jnp.take(flat, jnp.maximum(positions, 0), axis=0, mode="clip")
+def take_entries(tree: Tree, positions: Int[Array, " Q"]) -> Tree:
+    """Take values at flat positions of a chain; arbitrary values for position -1."""
+
+    def take(leaf: Array) -> Array:
+        flat = leaf.reshape(-1, *leaf.shape[2:])
+        return jnp.take(flat, jnp.maximum(positions, 0), axis=0, mode="clip")
+
+    return jax.tree.map(take, tree)
 
 
-def _between(
-    model: StepModel, past: State, left: StepTime, now: StepTime, right: StepTime, future: Adjoint
-) -> tuple[Scalar, Scalar]:
-    """Compute mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
-    h = model.h
-    A, back = model.transition(left, now), model.transition(now, right).T
-    m = model.carry(A, past.m, now)
-    P = model.predict_cov(A, past.P.symmetric(), left, now)
-    r = model.carry(back, future.r, right)
-    N = model.carry(back, future.N.symmetric() @ back.T, right)
-    phi = P @ h
-    # Rounding may make a variance of zero slightly negative.
-    variance = jnp.maximum(dot(h, phi) - dot(phi, N @ phi), 0.0)
-    return dot(h, m) + dot(phi, r), variance
+def _functional(
+    model: StepModel, P: AbstractMatrix, left: StepTime, now: StepTime, right: StepTime
+) -> Functional:
+    A = model.transition(left, now)
+    phi = model.predict_cov(A, P.symmetric(), left, now) @ model.h
+    F = model.carry(model.transition(now, right), phi, right)
+    return Functional(now, phi, model.carry(A.T, model.h, now), F)

@@ -4,9 +4,14 @@ For fixed site precisions τ, the smoothed means are a linear function of the pr
 M⁻¹b with M = K⁻¹ + diag(τ). Variances and gains do not change, so a pass propagates one vector
 forward and one backward instead of matrices. Conjugate gradients for the joint means of all
 competitors apply this pass repeatedly (`jaxkick.inference.means`).
+
+A score between two entries is a linear function of the state after the left one and of the adjoint
+of the right one (`jaxkick.chains.interpolation`). `smooth_states` returns these, and adds pulls on
+such scores: a column of M⁻¹ for a score at any time.
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +25,21 @@ from jaxkick.chains.rows import Link, incoming_states
 from jaxkick.chains.smoother import Gains
 from jaxkick.chains.step import StepModel, StepTime
 
-__all__ = ["smooth_means"]
+__all__ = ["Vectors", "smooth_means", "smooth_states"]
+
+
+class Vectors(NamedTuple):
+    """A vector at every entry for each direction of a pass.
+
+    Attributes:
+        past: of the forward pass: the mean of the state after the entry's site, or what is added
+            to the mean of the state that is predicted for the entry.
+        future: of the backward pass: the adjoint r of the predicted state, or what is added to
+            the adjoint of the state after the entry's site.
+    """
+
+    past: AbstractMatrix
+    future: AbstractMatrix
 
 
 def smooth_means(
@@ -43,69 +62,137 @@ def smooth_means(
         The smoothed means.
     """
     times = step_times(chain)
-    v = _over_entries(functools.partial(dot, model.h))(gains.phi)
-    s = 1.0 / (1.0 + precision * v)
-    weight = precision * s
-    before = jax.tree.map(lambda x: jnp.roll(x[-1], 1), times)
-    after = jax.tree.map(lambda x: jnp.roll(x[0], -1), times)
-    pull = precision_mean * s
-    forward = jax.vmap(functools.partial(_forward, model), in_axes=(0, 1, 1, 1, 1), out_axes=(0, 1))
-    leaving, mu = forward(before, times, gains.phi, weight, pull)
+    v, s = _predicted(model, precision, gains)
+    weight, pull = precision * s, precision_mean * s
+    leaving, (mu, _) = _forward(model, times, gains.phi, weight, pull)
     if chain.linked:
         incoming = _walk(model, gains.across, leaving, chain, reverse=False)
         mu = mu + _over_rows(gains.forward, incoming)
     g = pull - weight * mu
-    backward = jax.vmap(
-        functools.partial(_backward, model), in_axes=(0, 1, 1, 1, 1), out_axes=(0, 1)
-    )
-    leaving, p = backward(after, times, gains.phi, weight, g)
+    leaving, (p, _) = _backward(model, times, gains.phi, weight, g)
     if chain.linked:
         incoming = _walk(model, gains.back_across, leaving, chain, reverse=True)
         p = p + _over_rows(gains.backward, incoming)
     return mu + v * g + s * p
 
 
+def smooth_states(
+    model: StepModel,
+    chain: Chain,
+    precision: Float[Array, "C R"],
+    gains: Gains,
+    precision_mean: Float[Array, "C R"],
+    added: Vectors,
+) -> tuple[Float[Array, "C R"], Vectors]:
+    """Compute the smoothed means of all entries, and the vectors that interpolation needs.
+
+    Args:
+        model: the kernel of the chain's group.
+        chain: the times of the entries.
+        precision: the site precisions τ for which the gains were computed.
+        gains: the gains from `smooth_chain` for these precisions.
+        precision_mean: the vector b of pulls on the entries.
+        added: pulls on scores between entries.
+
+    Returns:
+        The smoothed means; the mean of the state after every entry, and the adjoint of the state
+        that is predicted for it.
+    """
+    times = step_times(chain)
+    v, s = _predicted(model, precision, gains)
+    weight, pull = precision * s, precision_mean * s
+    inputs = (model, times, gains.phi, weight, pull, added.past)
+    leaving, (mu, past) = _forward(*inputs)
+    if chain.linked:
+        _, (mu, past) = _forward(*inputs, _walk(model, gains.across, leaving, chain, reverse=False))
+    g = pull - weight * mu
+    inputs = (model, times, gains.phi, weight, g, added.future)
+    leaving, (p, future) = _backward(*inputs)
+    if chain.linked:
+        _, (p, future) = _backward(
+            *inputs, _walk(model, gains.back_across, leaving, chain, reverse=True)
+        )
+    return mu + v * g + s * p, Vectors(past, future)
+
+
+def _predicted(
+    model: StepModel, precision: Float[Array, "C R"], gains: Gains
+) -> tuple[Float[Array, "C R"], Float[Array, "C R"]]:
+    """The predicted variance v of every score, and s = 1 / (1 + τ v)."""
+    v = _over_entries(functools.partial(dot, model.h))(gains.phi)
+    return v, 1.0 / (1.0 + precision * v)
+
+
 def _forward(
     model: StepModel,
-    before: StepTime,
     times: StepTime,
     phi: AbstractMatrix,
-    weight: Float[Array, " C"],
-    pull: Float[Array, " C"],
-) -> tuple[AbstractMatrix, Float[Array, " C"]]:
-    """Propagate the mean along one row from zero; return the outgoing mean and predicted scores."""
+    weight: Float[Array, "C R"],
+    pull: Float[Array, "C R"],
+    added: AbstractMatrix | None = None,
+    incoming: AbstractMatrix | None = None,
+) -> tuple[AbstractMatrix, tuple[Float[Array, "C R"], AbstractMatrix | None]]:
+    """Propagate means along all rows, from zero unless `incoming` is given.
+
+    Returns:
+        The outgoing mean of every row; the predicted mean of every score and, if vectors are
+        `added` to the predicted states, the mean of every state after its site.
+    """
 
     def step(carry, inputs):
         mean, previous = carry
-        time, phi, weight, pull = inputs
+        time, phi, weight, pull, added = inputs
         mean = model.carry(model.transition(previous, time), mean, time)
+        mean = mean if added is None else mean + added
         mu = dot(model.h, mean)
-        return (mean + phi * (pull - weight * mu), time), mu
+        mean = mean + phi * (pull - weight * mu)
+        return (mean, time), (mu, None if added is None else mean)
 
-    (mean, _), mu = lax.scan(step, (model.origin().m, before), (times, phi, weight, pull))
-    return mean, mu
+    def run(incoming, before, *inputs):
+        (mean, _), kept = lax.scan(step, (incoming, before), inputs)
+        return mean, kept
+
+    before = jax.tree.map(lambda x: jnp.roll(x[-1], 1), times)
+    rows = None if incoming is None else 0
+    start = model.origin().m if incoming is None else incoming
+    over_rows = jax.vmap(run, in_axes=(rows, 0, 1, 1, 1, 1, 1), out_axes=(0, 1))
+    return over_rows(start, before, times, phi, weight, pull, added)
 
 
 def _backward(
     model: StepModel,
-    after: StepTime,
     times: StepTime,
     phi: AbstractMatrix,
-    weight: Float[Array, " C"],
-    g: Float[Array, " C"],
-) -> tuple[AbstractMatrix, Float[Array, " C"]]:
-    """Propagate the adjoint r back along one row from zero; return the outgoing r and φᵀr."""
+    weight: Float[Array, "C R"],
+    g: Float[Array, "C R"],
+    added: AbstractMatrix | None = None,
+    incoming: AbstractMatrix | None = None,
+) -> tuple[AbstractMatrix, tuple[Float[Array, "C R"], AbstractMatrix | None]]:
+    """Propagate adjoints r back along all rows, from zero unless `incoming` is given.
+
+    Returns:
+        The outgoing adjoint of every row; φᵀr after the site of every entry and, if vectors are
+        `added` to r there, the adjoint of every predicted state.
+    """
 
     def step(carry, inputs):
         r, following = carry
-        time, phi, weight, g = inputs
+        time, phi, weight, g, added = inputs
         r = model.carry(model.transition(time, following).T, r, following)
+        r = r if added is None else r + added
         p = dot(phi, r)
-        return (r + model.h * (g - weight * p), time), p
+        r = r + model.h * (g - weight * p)
+        return (r, time), (p, None if added is None else r)
 
-    start = (model.no_information().r, after)
-    (r, _), p = lax.scan(step, start, (times, phi, weight, g), reverse=True)
-    return r, p
+    def run(incoming, after, *inputs):
+        (r, _), kept = lax.scan(step, (incoming, after), inputs, reverse=True)
+        return r, kept
+
+    after = jax.tree.map(lambda x: jnp.roll(x[0], -1), times)
+    rows = None if incoming is None else 0
+    start = model.no_information().r if incoming is None else incoming
+    over_rows = jax.vmap(run, in_axes=(rows, 0, 1, 1, 1, 1, 1), out_axes=(0, 1))
+    return over_rows(start, after, times, phi, weight, g, added)
 
 
 def _walk(

@@ -77,6 +77,8 @@ class Query(NamedTuple):
         features: feature numbers [Q, P]; -1 in an empty slot and for an unknown feature.
         groups: names of the groups of the features [Q, P]; empty in an empty slot.
         coefficients: coefficients [Q, P]; 0 in an empty slot.
+        codes: numbers [Q, P] that are equal where names are, also unknown ones; -1 in an empty
+            slot.
     """
 
     shape: tuple[int, ...]
@@ -84,6 +86,7 @@ class Query(NamedTuple):
     features: np.ndarray
     groups: np.ndarray
     coefficients: np.ndarray
+    codes: np.ndarray
 
 
 def read_query(
@@ -169,6 +172,7 @@ def read_query(
         features=ids[block.features],
         groups=groups[block.features],
         coefficients=block.coefficients,
+        codes=block.features,
     )
 
 

@@ -23,7 +23,7 @@ from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 
-__all__ = ["MeanStep", "solve_means"]
+__all__ = ["MeanStep", "least_eigenvalue", "prior_variances", "solve_means"]
 
 Entries = tuple[Float[Array, "_ _"], ...]
 Tree = TypeVar("Tree")
@@ -114,9 +114,9 @@ def solve_means(
     """
     wide = residual[0].dtype
     scales = tuple(_inverse_deviation(marginal) for marginal in marginals)
-    priors = _prior_variances(problem)
+    priors = prior_variances(problem)
     precisions = tuple(site.precision for site in sites)
-    least = _least_eigenvalue(problem, precisions, priors)
+    least = least_eigenvalue(problem, precisions, priors)
     # An error of size one in the norm of A moves no mean by more than its joint standard
     # deviation, which is at most that of the prior.
     widest = _largest(tuple(map(jnp.sqrt, priors)), scales)
@@ -191,7 +191,7 @@ def solve_means(
     return MeanStep(_cast(end.change, wide), end.error, end.iterations)
 
 
-def _prior_variances(problem: Problem) -> Entries:
+def prior_variances(problem: Problem) -> Entries:
     """The prior variance of every entry's score."""
 
     def variance(step: StepModel, time: StepTime) -> Scalar:
@@ -202,7 +202,7 @@ def _prior_variances(problem: Problem) -> Entries:
     return tuple(over_entries(step, step_times(chain)) for step, chain in chains)
 
 
-def _least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) -> Scalar:
+def least_eigenvalue(problem: Problem, precisions: Entries, priors: Entries) -> Scalar:
     """A lower bound on the eigenvalues of M⁻¹A.
 
     A is at least K⁻¹, so they are at least 1 / (1 + λ) with λ the largest eigenvalue of K T,

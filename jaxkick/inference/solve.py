@@ -13,7 +13,7 @@ from jax.scipy.sparse.linalg import gmres
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick._xla import is_known, jit_by_size
-from jaxkick.chains.smoother import States
+from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
@@ -31,7 +31,7 @@ from jaxkick.inference.problem import (
 from jaxkick.inference.status import Status
 from jaxkick.model import Model
 
-__all__ = ["Progress", "Solution", "fixed_point", "run", "smoother_states", "solve"]
+__all__ = ["Progress", "Solution", "fixed_point", "run", "smooth", "solve"]
 
 Progress = bool | Callable[[int, float], None]
 """Progress reports: a line on standard error, a function of steps and distance, or none."""
@@ -85,10 +85,9 @@ def run(
 
 
 @jit_by_size
-def smoother_states(model: Model, data: Dataset, sites: Sites) -> tuple[States, ...]:
-    """Compute the smoother's states at given sites, for predictions at other times."""
-    smoothed = make_problem(model, data).smooth(sites, keep_states=True)
-    return tuple(chain.states for chain in smoothed if chain.states is not None)
+def smooth(model: Model, data: Dataset, sites: Sites) -> tuple[Smoothed, ...]:
+    """Run the smoother at given sites and keep its states, for scores at other times."""
+    return make_problem(model, data).smooth(sites, keep_states=True)
 
 
 @jit_by_size

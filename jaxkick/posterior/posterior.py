@@ -3,7 +3,7 @@
 import math
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 from jaxkick._typing import Array, Float, Int, Key, Scalar
 from jaxkick._xla import is_known
 from jaxkick.chains.sampling import make_timeline, sample_paths
-from jaxkick.chains.smoother import States
+from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
@@ -22,44 +22,51 @@ from jaxkick.data.reading import Rules, refuse_repeats
 from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
-from jaxkick.inference.methods import AbstractMethod
+from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
-from jaxkick.inference.solve import Progress, run, smoother_states
+from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
+from jaxkick.posterior.joint import find_factors
 from jaxkick.posterior.predictor import AbstractPredictor
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 from jaxkick.posterior.simulated import Simulated, simulate
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
+Kept = TypeVar("Kept")
+
 
 class Memo:
-    """The states of a posterior, kept from the first use on.
+    """What a posterior computes on demand, kept from the first use on.
 
     A memo is equal to every other one, so it never causes a recompilation. Copies of a
     posterior made by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share one
-    memo: it knows the posterior whose states it keeps, and computes those of any other anew.
+    memo: it knows the posterior whose values it keeps, and computes those of any other anew.
     """
 
     def __init__(self) -> None:
         """Start empty."""
-        self._kept: tuple[weakref.ref, tuple[States, ...]] | None = None
+        self._owner: weakref.ref | None = None
+        self._kept: dict[str, Any] = {}
 
-    def get(self, owner: Any, compute: Callable[[], tuple[States, ...]]) -> tuple[States, ...]:
-        """Return the states of `owner`, computed unless they are kept."""
-        if self._kept is not None and self._kept[0]() is owner:
-            return self._kept[1]
-        states = compute()
-        if is_known(jax.tree.leaves(states)[0]):
-            self._kept = weakref.ref(owner, self._forget), states
-        return states
+    def get(self, owner: Any, name: str, compute: Callable[[], Kept]) -> Kept:
+        """Return a value of `owner`, computed unless it is kept."""
+        own = self._owner is not None and self._owner() is owner
+        if own and name in self._kept:
+            return self._kept[name]
+        value = compute()
+        if is_known(jax.tree.leaves(value)[0]):
+            if not own:
+                self._owner, self._kept = weakref.ref(owner, self._forget), {}
+            self._kept[name] = value
+        return value
 
     def _forget(self, dead: weakref.ref) -> None:
-        """Release the states with their owner: compiled programs may hold the memo for longer."""
-        if self._kept is not None and self._kept[0] is dead:
-            self._kept = None
+        """Release the values with their owner: compiled programs may hold the memo for longer."""
+        if self._owner is dead:
+            self._owner, self._kept = None, {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Memo)
@@ -90,7 +97,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         distance: estimated distance of the marginals from the fixed point, the largest over
             all entries, in posterior standard deviations.
         status: why inference ended, a `Status`.
-        memo: keeps `states` after their first use.
+        memo: keeps `smoothed` and `factors` after their first use.
     """
 
     model: Model
@@ -116,8 +123,20 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         Computed on first use, because many posteriors are never asked for them.
         """
+        found = (chain.states for chain in self.smoothed)
+        return tuple(states for states in found if states is not None)
+
+    @property
+    def smoothed(self) -> tuple[Smoothed, ...]:
+        """The smoothing pass over the sites, chain by chain; computed on first use."""
         data = self.data.without_index()
-        return self.memo.get(self, lambda: smoother_states(self.model, data, self.sites))
+        return self.memo.get(self, "smoothed", lambda: smooth(self.model, data, self.sites))
+
+    @property
+    def factors(self) -> Linearization:
+        """The Gaussian factors of all observations; computed on first use."""
+        inputs = (self.model, self.data.without_index(), self.method, self.sites, self.smoothed)
+        return self.memo.get(self, "factors", lambda: find_factors(*inputs))
 
     def update(
         self,

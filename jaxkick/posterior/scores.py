@@ -26,7 +26,7 @@ from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
-__all__ = ["Scores", "score_combinations", "score_table"]
+__all__ = ["Scores", "pad_to_power_of_two", "queries_of", "score_combinations", "score_table"]
 
 
 class Scores(eqx.Module):
@@ -147,8 +147,8 @@ def score_combinations(
         base = 0 if place is None else int(data.index.bases[place])
         part = _Part(
             group,
-            _pad_to_power_of_two(features.astype(np.int32)),
-            jax.tree.map(_pad_to_power_of_two, _queries_of(location, base)),
+            pad_to_power_of_two(features.astype(np.int32)),
+            jax.tree.map(pad_to_power_of_two, queries_of(location, base)),
             None if place is None else (data.chains[place], states[place]),
         )
         parts.append(part)
@@ -159,8 +159,8 @@ def score_combinations(
         model,
         data.epoch,
         tuple(parts),
-        _pad_to_power_of_two(sources),
-        _pad_to_power_of_two(coefficients),
+        pad_to_power_of_two(sources),
+        pad_to_power_of_two(coefficients),
     )
     return ScoreMoments(*(part[: len(sources)].reshape(query.shape) for part in moments))
 
@@ -181,14 +181,14 @@ class _Part(NamedTuple):
     known: tuple[Chain, States] | None
 
 
-def _pad_to_power_of_two(array: np.ndarray) -> np.ndarray:
+def pad_to_power_of_two(array: np.ndarray) -> np.ndarray:
     """Repeat the last row until the length is a power of two, so that few programs compile."""
     room = (1 << max(len(array) - 1, 0).bit_length()) - len(array)
     padding = array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
     return np.concatenate([array, np.repeat(padding, room, axis=0)]) if room else array
 
 
-def _queries_of(location: Location, base: int) -> Queries:
+def queries_of(location: Location, base: int) -> Queries:
     """Convert positions in all chains to positions in the chain that begins at `base`."""
 
     def within(positions: np.ndarray) -> np.ndarray:

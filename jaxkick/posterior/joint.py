@@ -1,0 +1,651 @@
+"""The joint posterior of all scores: covariances and draws.
+
+At the fixed point every observation has a Gaussian factor on its score f = X s, with precisions W.
+Together with the prior they are one Gaussian, of precision A = K⁻¹ + XᵀWX. Its means are those of
+the fit; its covariances, unlike the fit's, know that competitors depend on each other.
+
+The smoother inverts M = K⁻¹ + diag(τ), with τ the precisions of the sites. For a score c, at any
+time, u⁰ = M⁻¹c is one pass along its chain, and A u = c is solved for the rest by conjugate
+gradients that are preconditioned by the smoother: A (u − u⁰) = −(XᵀWX − diag(τ)) u⁰, which involves
+entries only. The covariance with another score is its interpolation from u.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
+from jaxkick._typing import Array, Float, Int, Key, Scalar
+from jaxkick._xla import jit_by_size
+from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
+from jaxkick.chains.layout import Chain
+from jaxkick.chains.means import Vectors, smooth_means, smooth_states
+from jaxkick.chains.smoother import Smoothed, States
+from jaxkick.chains.step import StepModel, StepTime
+from jaxkick.data.dataset import Dataset
+from jaxkick.data.queries import Query
+from jaxkick.inference.means import least_eigenvalue, prior_variances
+from jaxkick.inference.methods import AbstractMethod, Linearization
+from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
+from jaxkick.kernels import Epoch
+from jaxkick.model import Model
+from jaxkick.parameters import resolve
+from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
+
+if TYPE_CHECKING:
+    from jaxkick.posterior.posterior import Posterior
+
+__all__ = ["Solution", "covariance_of", "draw_scores", "find_factors", "solve"]
+
+Entries = tuple[Float[Array, "B _ _"], ...]
+
+_MAX_ITERATIONS = 500
+# The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
+# is its square, that of a covariance at most this.
+_TOLERANCE = {"float64": 1e-5, "float32": 1e-4}
+# So many numbers of one vector, for all right-hand sides that are solved for at once, stay in a
+# processor's cache.
+_NUMBERS = 1 << 19
+_MAX_WIDTH = 16
+
+
+class Pulls(NamedTuple):
+    """Right-hand sides c: combinations of scores between entries of one chain.
+
+    Attributes:
+        left: flat position of the entry to the left of each score; -1 if there is none.
+        right: flat position of the entry to the right.
+        B: coefficients of the mean of the state after the left entry.
+        F: coefficients of the adjoint of the right entry.
+    """
+
+    left: Int[Array, "B S"]
+    right: Int[Array, "B S"]
+    B: Float[Array, "B S K"]
+    F: Float[Array, "B S K"]
+
+
+class Solution(NamedTuple):
+    """Solutions u = A⁻¹c for several right-hand sides.
+
+    Attributes:
+        vectors: what `interpolate` needs for the value of u at any time, chain by chain.
+        reach: X u: the covariance with every observation's score.
+        error: the error of every variance, relative to the change from its factorised value.
+        iterations: the number of conjugate-gradient iterations.
+    """
+
+    vectors: tuple[Vectors, ...]
+    reach: Float[Array, "B N"]
+    error: Float[Array, " B"]
+    iterations: Int[Array, ""]
+
+
+@jit_by_size
+def find_factors(
+    model: Model,
+    data: Dataset,
+    method: AbstractMethod,
+    sites: Sites,
+    smoothed: tuple[Smoothed, ...],
+) -> Linearization:
+    """Compute the Gaussian factors of all observations at the fixed point.
+
+    Args:
+        model: the fitted model.
+        data: the observations, without their index.
+        method: the inference method.
+        sites: the sites of the fit; an observation whose sites are all zero was masked out.
+        smoothed: the smoothing pass over these sites.
+
+    Returns:
+        The factors. A curvature below zero, of a likelihood that is not log-concave, is zero
+        here, as in the fit.
+    """
+    problem = make_problem(model, data)
+    touched = tuple(
+        x * ((site.precision != 0) | (site.precision_mean != 0))
+        for x, site in zip(problem.entry_coefficients, sites, strict=True)
+    )
+    counted = problem.mask & (problem.combine(touched) > 0)
+    problem = eqx.tree_at(lambda problem: problem.mask, problem, counted)
+    linear = method.linearize(problem, cavities_of(smoothed), sites)
+    return linear._replace(curvature=jnp.maximum(problem.masked(linear.curvature), 0.0))
+
+
+class _State(NamedTuple):
+    """The iteration for all right-hand sides: solution, residual, direction p, M p, and scalars.
+
+    Attributes:
+        rho: rᵀM⁻¹r of the last iteration.
+        radau: what is left of the coefficient γ of the upper bound γ ρ on the squared error in
+            the norm of A (`jaxkick.inference.means`).
+        gained: the square of the change so far, in the norm of A.
+        error: an upper bound on the squared error, relative to it.
+    """
+
+    change: Entries
+    residual: Entries
+    direction: Entries
+    preconditioned: Entries
+    rho: Float[Array, " B"]
+    radau: Float[Array, " B"]
+    gained: Float[Array, " B"]
+    error: Float[Array, " B"]
+    iterations: Int[Array, ""]
+
+
+class _Found(NamedTuple):
+    """Solutions on the way: (M − A) u, u, the vectors of the last pass, and how it went."""
+
+    entries: Entries
+    means: Entries
+    vectors: tuple[Vectors, ...]
+    error: Float[Array, " B"]
+    iterations: Int[Array, ""]
+
+
+@jit_by_size
+def solve(
+    model: Model,
+    data: Dataset,
+    sites: Sites,
+    smoothed: tuple[Smoothed, ...],
+    curvature: Float[Array, " N"],
+    pulls: tuple[Pulls, ...],
+    tol: Scalar,
+) -> Solution:
+    """Solve A u = c for several right-hand sides at once.
+
+    Args:
+        model: the fitted model.
+        data: the observations, without their index.
+        sites: the sites of the fit.
+        smoothed: the smoothing pass over these sites.
+        curvature: the precisions W of the factors.
+        pulls: the right-hand sides, chain by chain.
+        tol: the error of a solution in the norm of A, relative to the change from u⁰.
+    """
+    problem = make_problem(model, data)
+    precisions = tuple(site.precision for site in sites)
+    parts = [
+        (step, chain, precision, found.gains)
+        for step, chain, precision, found in zip(
+            problem.steps, problem.chains, precisions, smoothed, strict=True
+        )
+    ]
+
+    def run(entries: Entries, pulls: tuple[Pulls, ...]) -> tuple[Entries, tuple[Vectors, ...]]:
+        added = (_spread(*part[:2], pull) for part, pull in zip(parts, pulls, strict=True))
+        found = [
+            smooth_states(*part, b, vectors)
+            for part, b, vectors in zip(parts, entries, added, strict=True)
+        ]
+        means, vectors = zip(*found, strict=True)
+        return means, vectors
+
+    def invert(entries: Entries) -> Entries:
+        return tuple(smooth_means(*part, b) for part, b in zip(parts, entries, strict=True))
+
+    def decouple(entries: Entries) -> Entries:
+        """(M − A) times a vector."""
+        coupled = problem.distribute(problem.curve(curvature, problem.combine(entries)))
+        return jax.tree.map(lambda a, t, b: t * b - a, coupled, precisions, entries)
+
+    least = least_eigenvalue(problem, precisions, prior_variances(problem))
+
+    def refine(last: Array, found: _Found) -> _Found:
+        """Run the smoother with all pulls, then solve for the rest, except the last time."""
+        means, vectors = jax.vmap(run)(found.entries, pulls)
+        residual = jax.vmap(decouple)(means)
+        stop = jnp.where(last == 1, jnp.inf, tol)
+        end = _conjugate_gradients(jax.vmap(invert), jax.vmap(decouple), residual, least, stop)
+        means = jax.tree.map(jnp.add, means, end.change)
+        iterations = found.iterations + end.iterations
+        error = jnp.where(last == 1, found.error, end.error)
+        return _Found(jax.vmap(decouple)(means), means, vectors, error, iterations)
+
+    nothing = [jnp.zeros((len(pulls[0].left), *x.gap.shape), tol.dtype) for x in problem.chains]
+    empty = eqx.filter_eval_shape(jax.vmap(run), nothing, pulls)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), empty)
+    begin = _Found(tuple(nothing), *zeros, jnp.zeros(len(nothing[0]), tol.dtype), 0)
+    # A loop, so that the smoother is compiled once.
+    end = lax.fori_loop(0, 2, refine, begin)
+    return Solution(end.vectors, jax.vmap(problem.combine)(end.means), end.error, end.iterations)
+
+
+def _spread(step: StepModel, chain: Chain, pulls: Pulls) -> Vectors:
+    """Put the pulls of one right-hand side to their entries."""
+    steps, rows = chain.gap.shape
+
+    def spread(positions: Int[Array, " S"], values: Float[Array, "S K"]) -> AbstractMatrix:
+        # Positions beyond the end are dropped.
+        places = jnp.divmod(jnp.where(positions < 0, steps * rows, positions), rows)
+        flat = jnp.zeros((steps, rows, step.state_dim), step.dtype)
+        flat = flat.at[places].add(values, mode="drop")
+        return jax.vmap(jax.vmap(lambda vector: adapt(vector, step.state_dim, step.dtype)))(flat)
+
+    return Vectors(spread(pulls.right, pulls.F), spread(pulls.left, pulls.B))
+
+
+def _conjugate_gradients(invert, decouple, residual: Entries, least: Scalar, tol: Scalar) -> _State:
+    """Solve A x = r for all right-hand sides, from x = 0.
+
+    Args:
+        invert: M⁻¹ times vectors.
+        decouple: M − A times vectors.
+        residual: r.
+        least: a lower bound on the eigenvalues of M⁻¹A.
+        tol: the relative error to reach.
+    """
+
+    def unresolved(state: _State) -> Array:
+        return (state.error > tol * tol) & (state.rho > 0)
+
+    def proceed(state: _State) -> Array:
+        return jnp.any(unresolved(state)) & (state.iterations < _MAX_ITERATIONS)
+
+    def iterate(state: _State) -> _State:
+        z = invert(state.residual)
+        rho = _inner(state.residual, z)
+        beta = jnp.where(jnp.isfinite(state.rho) & (state.rho > 0), rho / state.rho, 0.0)
+        radau = 1.0 / (least + beta / state.radau)
+        direction = _add(z, beta, state.direction)
+        preconditioned = _add(state.residual, beta, state.preconditioned)
+        product = jax.tree.map(jnp.subtract, preconditioned, decouple(direction))
+        energy = _inner(direction, product)
+        # Rounding may leave nothing to gain.
+        usable = unresolved(state) & (rho > 0) & (energy > 0)
+        alpha = jnp.where(usable, rho / jnp.where(usable, energy, 1.0), 0.0)
+        left = jnp.where(radau > alpha, radau - alpha, radau)
+        gained = state.gained + alpha * rho
+        return _State(
+            _add(state.change, alpha, direction),
+            _add(state.residual, -alpha, product),
+            direction,
+            preconditioned,
+            jnp.where(usable, rho, 0.0),
+            jnp.where(radau > alpha, left, jnp.inf),
+            gained,
+            jnp.where(usable, left * rho / jnp.where(usable, gained, 1.0), state.error),
+            state.iterations + 1,
+        )
+
+    zeros = jax.tree.map(jnp.zeros_like, residual)
+    nothing = jnp.zeros(len(residual[0]), residual[0].dtype)
+    infinite = jnp.full_like(nothing, jnp.inf)
+    begin = _State(
+        zeros, residual, zeros, zeros, infinite, infinite, nothing, infinite,
+        jnp.zeros((), jnp.int32),
+    )  # fmt: skip
+    return lax.while_loop(proceed, iterate, begin)
+
+
+def _inner(first: Entries, second: Entries) -> Float[Array, " B"]:
+    return sum(jnp.sum(a * b, axis=(1, 2)) for a, b in zip(first, second, strict=True))  # pyright: ignore[reportReturnType]
+
+
+def _add(first: Entries, factor: Float[Array, " B"], second: Entries) -> Entries:
+    return jax.tree.map(lambda a, b: a + factor[:, None, None] * b, first, second)
+
+
+class _Group(NamedTuple):
+    """The points of one group, padded.
+
+    Attributes:
+        name: the name of the group.
+        place: the place of its chain; `None` if the group has no entries.
+        points: the number of every point, without padding.
+        queries: the neighbours of every point.
+        pairs: pairs of points between the same entries, the earlier one first, with padding.
+        gap: the time between them.
+        count: the number of pairs without padding.
+    """
+
+    name: str
+    place: int | None
+    points: np.ndarray
+    queries: Queries
+    pairs: np.ndarray
+    gap: np.ndarray
+    count: int
+
+
+class _Points(NamedTuple):
+    """The distinct scores that a query needs, and how it combines them.
+
+    Attributes:
+        groups: the points by group.
+        count: the number of points.
+        design: coefficients [Q, count] of every combination.
+        slots: points [Q, P] of every combination; -1 in an empty slot.
+        coefficients: coefficients [Q, P].
+    """
+
+    groups: tuple[_Group, ...]
+    count: int
+    design: np.ndarray
+    slots: np.ndarray
+    coefficients: np.ndarray
+
+
+def _find_points(data: Dataset, query: Query) -> _Points:
+    used = query.codes >= 0
+    times = np.broadcast_to(query.times[:, None], query.codes.shape)
+    keys = np.stack([query.codes[used], times[used]], axis=1)
+    distinct, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    slots = np.full(query.codes.shape, -1)
+    slots[used] = number.ravel()
+    design = np.zeros((len(slots), len(distinct)))
+    np.add.at(design, (np.nonzero(used)[0], slots[used]), query.coefficients[used])
+    codes, times = distinct.T
+    features, names = query.features[used][first], query.groups[used][first]
+    places = {chain.group: place for place, chain in enumerate(data.chains)}
+    groups = tuple(
+        _find_group(
+            data, name, places.get(name), np.flatnonzero(names == name), features, codes, times
+        )
+        for name in dict.fromkeys(names.tolist())
+    )
+    return _Points(groups, len(distinct), design, slots, query.coefficients)
+
+
+def _find_group(
+    data: Dataset,
+    name: str,
+    place: int | None,
+    points: np.ndarray,
+    features: np.ndarray,
+    codes: np.ndarray,
+    times: np.ndarray,
+) -> _Group:
+    dtype = np.dtype(data.coefficients.dtype)
+    features, codes, times = features[points], codes[points], times[points]
+    location = data.index.locate(features, times, dtype)
+    queries = queries_of(location, 0 if place is None else int(data.index.bases[place]))
+    # A process without entries begins at the first time that is asked for.
+    absent = (queries.left < 0) & (queries.right < 0)
+    earliest = np.full(int(codes.max()) + 1, np.inf)
+    np.minimum.at(earliest, codes.astype(int), times)
+    age = np.where(absent, times - earliest[codes.astype(int)], queries.age).astype(dtype)
+    queries = queries._replace(age=age)
+    pairs = _pairs_between(queries.left, queries.right, codes, times)
+    gap = (times[pairs[1]] - times[pairs[0]]).astype(dtype)
+    padded = jax.tree.map(pad_to_power_of_two, (queries, pairs.T, gap))
+    return _Group(name, place, points, *padded, pairs.shape[1])
+
+
+def _pairs_between(
+    left: np.ndarray, right: np.ndarray, codes: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    """Pairs [2, n] of points of one feature between the same entries, the earlier one first."""
+    order = np.lexsort((times, right, left, codes))
+    keys = np.stack([codes, left, right])[:, order]
+    begins = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=-2.0), axis=0))
+    sizes = np.diff(begins, append=len(order))
+    parts = []
+    for begin, size in zip(begins, sizes, strict=True):
+        parts.append(begin + np.stack(np.triu_indices(size)))
+    return order[np.concatenate(parts, axis=1)]
+
+
+class _Described(NamedTuple):
+    """The points of a group as functions of their neighbours, as arrays.
+
+    Attributes:
+        B: coefficients of the mean of the state after the left entry.
+        F: coefficients of the adjoint of the right entry.
+        between: the covariance of every pair that the neighbours do not have.
+    """
+
+    B: np.ndarray
+    F: np.ndarray
+    between: np.ndarray
+
+
+@eqx.filter_jit
+def _describe(
+    model: Model,
+    epoch: Epoch,
+    known: tuple[tuple[Chain, States] | None, ...],
+    groups: tuple[_Group, ...],
+) -> tuple[_Described, ...]:
+    found = []
+    for group, part in zip(groups, known, strict=True):
+        queries, pairs, gap = jax.tree.map(jnp.asarray, (group.queries, group.pairs, group.gap))
+        step = StepModel(resolve(model.kernel_of(group.name), queries.age.dtype), epoch)
+        points = _prior(step, queries) if part is None else functionals(step, *part, queries)
+
+        def covariance(early, late, gap, step=step, points=points):
+            first = jax.tree.map(lambda leaf: leaf[early], points)
+            now = jax.tree.map(lambda leaf: leaf[late], points.time)._replace(gap=gap)
+            return dot(step.h, step.transition(first.time, now) @ first.phi)
+
+        def array(vectors: AbstractMatrix, step=step) -> Array:
+            return jax.vmap(lambda each: each.filled(step.dtype).to_array()[:, 0])(vectors)
+
+        between = jax.vmap(covariance)(pairs[:, 0], pairs[:, 1], gap)
+        found.append(_Described(array(points.B), array(points.F), between))
+    return tuple(found)
+
+
+def _prior(step: StepModel, queries: Queries) -> Functional:
+    """Scores of a group without entries."""
+
+    def one(offset: Scalar, age: Scalar) -> Functional:
+        time = StepTime(jnp.zeros_like(age), offset, age, jnp.asarray(True))
+        nothing = step.origin().m
+        return Functional(time, step.prior_cov(time) @ step.h, nothing, nothing)
+
+    return jax.vmap(one)(queries.offset, queries.age)
+
+
+@eqx.filter_jit
+def _read(
+    vectors: tuple[Vectors, ...], queries: tuple[Queries, ...], found: tuple[_Described, ...]
+) -> list[Float[Array, "B n"]]:
+    """Interpolate every right-hand side's solution at the points of every group."""
+
+    def read(vectors: Vectors, queries: Queries, found: _Described) -> Float[Array, " n"]:
+        past = take_entries(vectors.past, jnp.asarray(queries.left))
+        future = take_entries(vectors.future, jnp.asarray(queries.right))
+
+        def one(past, future, B, F):
+            return jnp.sum(past.to_array()[:, 0] * B) + jnp.sum(future.to_array()[:, 0] * F)
+
+        return jax.vmap(one)(past, future, found.B, found.F)
+
+    parts = zip(vectors, queries, found, strict=True)
+    return [jax.vmap(read, in_axes=(0, None, None))(*part) for part in parts]
+
+
+def covariance_of(
+    posterior: "Posterior", query: Query, tol: float | None = None
+) -> Float[np.ndarray, "Q Q"]:
+    """Compute the joint posterior covariance of linear combinations of scores.
+
+    Args:
+        posterior: a fit.
+        query: the combinations and their times. Features that are not in the data have their
+            prior, independent of all others.
+        tol: the error of a solution, relative to the change from the factorised one, in the norm
+            of the joint precision: 1e-5 if `None`, or 1e-4 in float32. The error of a variance is
+            about its square, that of a covariance is at most of this size.
+
+    Returns:
+        The covariance matrix, as float64.
+    """
+    points = _find_points(posterior.data, query)
+    data = posterior.data
+    known = tuple(
+        None if group.place is None else (data.chains[group.place], posterior.states[group.place])
+        for group in points.groups
+    )
+    found = _describe(posterior.model, data.epoch, known, points.groups)
+    found = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
+    direct = np.zeros((points.count, points.count))
+    for group, part in zip(points.groups, found, strict=True):
+        early, late = group.points[group.pairs[: group.count].T]
+        direct[early, late] = direct[late, early] = part.between[: group.count]
+    covariance = points.design @ direct @ points.design.T
+    basis = _choose_basis(points, found)
+    if len(basis.transform):
+        across = _solve_basis(posterior, points, found, basis, tol) @ points.design.T
+        across = basis.transform.T @ across
+        covariance = covariance + 0.5 * (across + across.T)
+    return covariance
+
+
+class _Basis(NamedTuple):
+    """The right-hand sides to solve for.
+
+    Attributes:
+        pulls: the right-hand sides, group by group, as NumPy arrays.
+        transform: coefficients [right-hand sides, Q] that combine them to the query's combinations.
+    """
+
+    pulls: tuple[Pulls, ...]
+    transform: np.ndarray
+
+
+def _choose_basis(points: _Points, found: tuple[_Described, ...]) -> _Basis:
+    """Choose the fewest right-hand sides: combinations, points, or components of neighbours.
+
+    All scores after the last match of a competitor, for example, are combinations of the
+    components of one state.
+    """
+    owner, row = np.full(points.count, -1), np.zeros(points.count, int)
+    ports = []
+    for number, group in enumerate(points.groups):
+        owner[group.points], row[group.points] = number, np.arange(len(group.points))
+        sides = (group.queries.left, group.queries.right)
+        ports.append([np.unique(side[: len(group.points)]) for side in sides])
+    ports = [[side[side >= 0] for side in both] for both in ports]
+    needed = np.array([
+        group.queries.left[k] >= 0 or group.queries.right[k] >= 0
+        for group, k in zip([points.groups[k] for k in owner], row, strict=True)
+    ])  # fmt: skip
+    sizes = [part.B.shape[1] for part in found]
+    num_ports = sum(
+        size * len(side) for size, both in zip(sizes, ports, strict=True) for side in both
+    )
+    combined = np.flatnonzero(points.design[:, needed].any(axis=1))
+    if num_ports < min(len(combined), needed.sum()):
+        return _ports(points, found, ports, num_ports)
+    if len(combined) <= needed.sum():
+        slots, coefficients = points.slots[combined], points.coefficients[combined]
+        transform = np.eye(len(points.slots))[combined]
+    else:
+        slots = np.flatnonzero(needed)[:, None]
+        coefficients = np.ones(slots.shape)
+        transform = points.design.T[needed]
+    pulls = []
+    for number, (group, part) in enumerate(zip(points.groups, found, strict=True)):
+        inside = (slots >= 0) & (owner[slots] == number)
+        place = np.where(inside, row[slots], 0)
+        x = np.where(inside, coefficients, 0.0)[..., None]
+        left, right = (np.where(inside, side[place], -1) for side in group.queries[:2])
+        pulls.append(Pulls(left, right, x * part.B[place], x * part.F[place]))
+    return _Basis(tuple(pulls), transform)
+
+
+def _ports(
+    points: _Points,
+    found: tuple[_Described, ...],
+    ports: list[list[np.ndarray]],
+    count: int,
+) -> _Basis:
+    """Take the components of all neighbours as right-hand sides."""
+    pulls, transform, begin = [], np.zeros((count, len(points.design))), 0
+    for group, part, both in zip(points.groups, found, ports, strict=True):
+        size = part.B.shape[1]
+        places = np.full((2, count, 1), -1)
+        units = np.zeros((2, count, 1, size))
+        sides = zip(both, group.queries[:2], (part.B, part.F), strict=True)
+        for side, (positions, neighbours, values) in enumerate(sides):
+            rows = begin + np.arange(len(positions) * size).reshape(-1, size)
+            places[side, rows, 0] = positions[:, None]
+            units[side, rows, 0, np.arange(size)] = 1.0
+            there = np.flatnonzero(neighbours[: len(group.points)] >= 0)
+            own = rows[np.searchsorted(positions, neighbours[there])]
+            weights = points.design[:, group.points[there], None] * values[there]
+            np.add.at(transform, own, np.moveaxis(weights, 0, -1))
+            begin += rows.size
+        pulls.append(Pulls(places[0], places[1], units[0], units[1]))
+    return _Basis(tuple(pulls), transform)
+
+
+def _solve_basis(
+    posterior: "Posterior",
+    points: _Points,
+    found: tuple[_Described, ...],
+    basis: _Basis,
+    tol: float | None,
+) -> np.ndarray:
+    """Solve for all right-hand sides; return their values [right-hand sides, points]."""
+    data, smoothed = posterior.data, posterior.smoothed
+    dtype = np.dtype(data.coefficients.dtype)
+    chosen = _TOLERANCE[dtype.name] if tol is None else tol
+    groups = [(group, pulls) for group, pulls in zip(points.groups, basis.pulls, strict=True)]
+    by_chain = {group.place: pulls for group, pulls in groups}
+    count, slots = basis.pulls[0].left.shape
+    width = _width(sum(chain.gap.size for chain in data.chains))
+    known = [k for k, group in enumerate(points.groups) if group.place is not None]
+    queries = tuple(points.groups[k].queries for k in known)
+    described = tuple(jax.tree.map(lambda leaf: leaf.astype(dtype), found[k]) for k in known)
+    values = np.zeros((count, points.count))
+    program = (posterior.model, data.without_index(), posterior.sites, smoothed)
+    for begin in range(0, count, width):
+        here = slice(begin, min(begin + width, count))
+        pulls = []
+        for place, found_chain in enumerate(smoothed):
+            size = found_chain.gains.phi.shape[0]
+            pulls.append(_cut(by_chain.get(place), here, width, slots, size, dtype))
+        solution = solve(
+            *program, posterior.factors.curvature, tuple(pulls), jnp.asarray(chosen, dtype)
+        )
+        vectors = tuple(solution.vectors[points.groups[k].place] for k in known)
+        for k, read in zip(known, _read(vectors, queries, described), strict=True):
+            own = points.groups[k].points
+            values[here, own] = np.asarray(read)[: here.stop - begin, : len(own)]
+    return values
+
+
+def _width(num_entries: int) -> int:
+    """The number of right-hand sides that are solved for at once: a power of two."""
+    return int(np.clip(1 << max(_NUMBERS // num_entries, 1).bit_length() - 1, 1, _MAX_WIDTH))
+
+
+def _cut(
+    pulls: Pulls | None, here: slice, width: int, slots: int, size: int, dtype: np.dtype
+) -> Pulls:
+    """Cut a batch of right-hand sides out, padded to a few shapes; none for a chain without any."""
+    room = 1 << max(slots - 1, 0).bit_length()
+    places = np.full((2, width, room), -1, np.int32)
+    vectors = np.zeros((2, width, room, size), dtype)
+    if pulls is not None:
+        count = here.stop - here.start
+        places[:, :count, :slots] = pulls.left[here], pulls.right[here]
+        vectors[:, :count, :slots] = pulls.B[here], pulls.F[here]
+    return Pulls(*map(jnp.asarray, (*places, *vectors)))
+
+
+def draw_scores(
+    posterior: "Posterior", query: Query, key: Key[Array, ""], draws: int
+) -> Float[Array, "draws Q"]:
+    """Draw linear combinations of scores from the joint posterior.
+
+    Args:
+        posterior: a fit.
+        query: the combinations and their times.
+        key: a random key.
+        draws: the number of draws.
+    """
+    mean = posterior._score_query(query._replace(shape=(len(query.times),))).mean
+    values, vectors = np.linalg.eigh(covariance_of(posterior, query))
+    root = jnp.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), mean.dtype)
+    return mean + jax.random.normal(key, (draws, len(mean)), mean.dtype) @ root.T
