@@ -158,13 +158,13 @@ class Players(NamedTuple):
             DataError: if a name is unknown, or outcomes of the model have no winner.
         """
         likelihood, kind = _likelihood_of(posterior)
-        queries = _read_scores(posterior.data.index, match, time, allow_unknown)
-        directory = _WithNewcomers(posterior.data.index)
+        index = posterior.data.index
+        queries = _read_scores(index, match, time, allow_unknown)
         if any(((query.features < 0) & (query.groups != "")).any() for query in queries):
             posterior.model.check_newcomers()
-            queries = _read_scores(cast("Directory", directory), match, time, True)
-        drawn = _draw(posterior, _stacked(queries), directory.newcomers, key, draws)
-        scores = np.asarray(drawn)
+            directory = cast("Directory", _WithNewcomers(index))
+            queries = _read_scores(directory, match, time, allow_unknown=True)
+        scores = np.asarray(draw_scores(posterior, _stacked(queries, len(index.names)), key, draws))
         if len(queries) == 1:
             return cls(scores, likelihood, kind)
         scores = scores.reshape(draws, len(queries), -1)
@@ -300,65 +300,44 @@ def _read_scores(directory: Directory, match: Match, time: Any, allow_unknown: b
 class _WithNewcomers:
     """An index that also numbers unknown names, after the known ones.
 
-    A newcomer's score is independent of all others, but its draws in several matches are not.
+    So that an unknown competitor is the same one in all its matches.
     """
 
     def __init__(self, index: Index):
         self._index = index
-        self.newcomers: dict[Hashable, int] = {}
+        self._newcomers: dict[Hashable, int] = {}
 
     def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
         """The numbers of features, known or not."""
         names = list(names)
         found = self._index.feature_ids(names)
         for place in np.flatnonzero(found < 0).tolist():
-            number = len(self._index.names) + len(self.newcomers)
-            found[place] = self.newcomers.setdefault(names[place], number)
+            number = len(self._index.names) + len(self._newcomers)
+            found[place] = self._newcomers.setdefault(names[place], number)
         return found
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
 
-def _stacked(queries: Sequence[Query]) -> Query:
-    """Join queries one below the other."""
+def _stacked(queries: Sequence[Query], num_known: int) -> Query:
+    """Join queries one below the other; features of a number from `num_known` on are unknown."""
     width = max(query.features.shape[1] for query in queries)
 
-    def pad(values: np.ndarray, empty: Any) -> np.ndarray:
-        return np.pad(values, [(0, 0), (0, width - values.shape[1])], constant_values=empty)
+    def stack(parts: Iterable[np.ndarray], empty: Any) -> np.ndarray:
+        padded = [
+            np.pad(part, [(0, 0), (0, width - part.shape[1])], constant_values=empty)
+            for part in parts
+        ]
+        return np.concatenate(padded)
 
+    times = np.concatenate([query.times for query in queries])
+    numbers = stack((query.features for query in queries), -1)
     return Query(
-        (sum(len(query.times) for query in queries),),
-        np.concatenate([query.times for query in queries]),
-        np.concatenate([pad(query.features, -1) for query in queries]),
-        np.concatenate([pad(query.groups, "") for query in queries]),
-        np.concatenate([pad(query.coefficients, 0.0) for query in queries]),
+        times.shape,
+        times,
+        features=np.where(numbers < num_known, numbers, -1),
+        groups=stack((query.groups for query in queries), ""),
+        coefficients=stack((query.coefficients for query in queries), 0.0),
+        codes=numbers,
     )
-
-
-def _draw(
-    posterior: "Posterior",
-    query: Query,
-    newcomers: Mapping[Hashable, int],
-    key: Key[Array, ""],
-    draws: int,
-) -> Array:
-    """Draw scores jointly; those of newcomers from the prior."""
-    new = query.features >= len(posterior.data.names)
-    known = query._replace(
-        features=np.where(new, -1, query.features),
-        groups=np.where(new, "", query.groups),
-        coefficients=np.where(new, 0.0, query.coefficients),
-    )
-    scores = draw_scores(posterior, known, key, draws)
-    for name, number in newcomers.items():
-        rows, slots = np.nonzero(query.features == number)
-        if not len(rows):
-            continue
-        numbers, places = np.unique(query.times[rows], return_inverse=True)
-        times = posterior.data.index.scale.to_user(numbers)
-        own = jax.random.fold_in(key, number)
-        paths = posterior.sample(name, times, own, (draws,), allow_unknown=True)[:, places]
-        parts = paths * query.coefficients[rows, slots].astype(paths.dtype)
-        scores = scores.at[:, rows].add(parts)
-    return scores
