@@ -46,7 +46,7 @@ Entries = tuple[Float[Array, "B _ _"], ...]
 _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
 # is its square, that of a covariance at most this.
-_TOLERANCE = {"float64": 1e-5, "float32": 1e-4}
+_TOLERANCE = 1e-3
 # So many numbers of one vector, for all right-hand sides that are solved for at once, stay in a
 # processor's cache.
 _NUMBERS = 1 << 19
@@ -589,7 +589,7 @@ def _solve_basis(
     """Solve for all right-hand sides; return their values [right-hand sides, points]."""
     data, smoothed = posterior.data, posterior.smoothed
     dtype = np.dtype(data.coefficients.dtype)
-    chosen = _TOLERANCE[dtype.name] if tol is None else tol
+    chosen = _TOLERANCE if tol is None else tol
     groups = [(group, pulls) for group, pulls in zip(points.groups, basis.pulls, strict=True)]
     by_chain = {group.place: pulls for group, pulls in groups}
     count, slots = basis.pulls[0].left.shape
