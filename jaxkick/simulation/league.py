@@ -105,7 +105,7 @@ class LeagueTable:
         """The expected place of each team."""
         return np.mean(self.places, axis=0)
 
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self, places: bool = False) -> dict[str, np.ndarray]:
         """Return the columns of `to_frame` as NumPy arrays."""
         lower, upper = np.quantile(self.points, [0.05, 0.95], axis=0, method="nearest")
         columns = {
@@ -121,6 +121,9 @@ class LeagueTable:
         for zone, (begin, end) in self.zones.items():
             within = (self.places >= begin) & (self.places <= end)
             columns[f"p_{zone}"] = np.mean(within, axis=0)
+        if places:
+            chances = self.probabilities.T
+            columns |= {f"place_{place}": part for place, part in enumerate(chances, start=1)}
         return columns
 
     def to_frame(self, library: str | None = None, *, places: bool = False) -> Any:
@@ -135,11 +138,7 @@ class LeagueTable:
             points_lower and points_upper (a 90 % interval), expected_place, p_title, and the
             probability of each zone.
         """
-        columns = self.columns()
-        if places:
-            chances = self.probabilities.T
-            columns |= {f"place_{place}": part for place, part in enumerate(chances, start=1)}
-        return make_table(columns, library or self.library)
+        return make_table(self.columns(places), library or self.library)
 
     def __repr__(self) -> str:
         title = (
