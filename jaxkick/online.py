@@ -570,6 +570,12 @@ class Stream(AbstractPredictor):
             log_evidence=self.log_evidence + float(value),
         )
 
+    def _covariance_query(self, query: Query, joint: bool | None) -> None:
+        _refuse_joint(joint)
+
+    def _variance_query(self, query: Query, joint: bool | None) -> None:
+        _refuse_joint(joint)
+
     def _score_query(self, query: Query) -> ScoreMoments:
         shape = query.features.shape
         means, variances = np.zeros(shape), np.zeros(shape)
@@ -628,3 +634,12 @@ def _scores_at(
 def _power_of_two(number: int) -> int:
     """Return the smallest power of two that is not less than `number`."""
     return 1 << max(number - 1, 0).bit_length()
+
+
+def _refuse_joint(joint: bool | None) -> None:
+    if joint:
+        raise DataError(
+            "{argument} is True, but a stream knows every competitor by itself",
+            "Fit the matches with `infer` for the joint posterior.",
+            argument="joint",
+        )

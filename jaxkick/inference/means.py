@@ -23,7 +23,7 @@ from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites
 
-__all__ = ["MeanStep", "least_eigenvalue", "prior_variances", "solve_means"]
+__all__ = ["MeanStep", "cast", "least_eigenvalue", "prior_variances", "solve_means"]
 
 Entries = tuple[Float[Array, "_ _"], ...]
 Tree = TypeVar("Tree")
@@ -123,7 +123,7 @@ def solve_means(
 
     narrow = jnp.float32 if sum(x.size for x in residual) > _LARGE else wide
     gains = tuple(chain.gains for chain in smoothed)
-    problem, curvature, scales, precisions, gains, start = _cast(
+    problem, curvature, scales, precisions, gains, start = cast(
         (problem, curvature, scales, precisions, gains, residual), narrow
     )
     rounding = 4.0 * float(jnp.finfo(narrow).eps) / least
@@ -188,7 +188,7 @@ def solve_means(
             zero, infinite, infinite, zero, jnp.zeros((), jnp.int32),
         ),
     )  # fmt: skip
-    return MeanStep(_cast(end.change, wide), end.error, end.iterations)
+    return MeanStep(cast(end.change, wide), end.error, end.iterations)
 
 
 def prior_variances(problem: Problem) -> Entries:
@@ -226,7 +226,7 @@ def _inverse_deviation(marginal: ScoreMoments) -> Float[Array, "C R"]:
     return jnp.where(known, 0.0, lax.rsqrt(jnp.where(known, 1.0, marginal.variance)))
 
 
-def _cast(tree: Tree, dtype: DTypeLike) -> Tree:
+def cast(tree: Tree, dtype: DTypeLike) -> Tree:
     """Change the precision of all floating-point arrays."""
     return jax.tree.map(lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, tree)
 

@@ -30,6 +30,7 @@ def scores(
     times: Any = None,
     interval: float = 0.9,
     scale: Scale | tuple[float, float] | str | None = None,
+    joint: bool | None = None,
     allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -42,6 +43,7 @@ def scores(
             last match of all of them, where each curve begins with its own first match.
         interval: probability of the bands; 0 draws none.
         scale: scale of the ratings, as in `Posterior.leaderboard`.
+        joint: whether bands are those of the joint posterior, as in `Posterior.scores`.
         allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
@@ -69,7 +71,9 @@ def scores(
     # The more bands overlap, the paler they are.
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
-        found = posterior.scores(name, times, allow_unknown=allow_unknown)
+        found = posterior.scores(
+            name, times, joint=joint if interval else False, allow_unknown=allow_unknown
+        )
         # The last point is always kept, because it carries the label.
         drawn = found.numbers >= min(debuts[number], np.max(found.numbers))
         mean, deviation = np.asarray(found.mean)[drawn], np.sqrt(found.variance)[drawn]

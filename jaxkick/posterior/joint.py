@@ -10,6 +10,7 @@ gradients that are preconditioned by the smoother: A (u − u⁰) = −(XᵀWX �
 entries only. The covariance with another score is its interpolation from u.
 """
 
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
@@ -20,15 +21,15 @@ from jax import lax
 
 from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick._xla import jit_by_size
+from jaxkick._xla import is_known, jit_by_size
 from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import Vectors, smooth_means, smooth_states
-from jaxkick.chains.smoother import Smoothed, States
+from jaxkick.chains.smoother import Gains, Smoothed, States
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
-from jaxkick.inference.means import least_eigenvalue, prior_variances
+from jaxkick.inference.means import cast, least_eigenvalue, prior_variances
 from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
@@ -39,7 +40,9 @@ from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Solution", "covariance_of", "draw_scores", "find_factors", "solve"]
+__all__ = [
+    "Solution", "covariance_of", "draw_scores", "find_factors", "is_joint", "solve", "variance_of",
+]  # fmt: skip
 
 Entries = tuple[Float[Array, "B _ _"], ...]
 
@@ -47,10 +50,15 @@ _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
 # is its square, that of a covariance at most this.
 _TOLERANCE = 1e-3
+# The smallest error for which float32 is enough. It takes half the time.
+_NARROW_TOLERANCE = 1e-4
 # So many numbers of one vector, for all right-hand sides that are solved for at once, stay in a
 # processor's cache.
-_NUMBERS = 1 << 19
+_NUMBERS = 1 << 20
 _MAX_WIDTH = 16
+# Without a choice of the user, joint variances are computed if right-hand sides times entries are
+# at most so many, which takes about ten seconds.
+_AFFORDABLE = 10_000_000
 
 
 class Pulls(NamedTuple):
@@ -108,7 +116,7 @@ def find_factors(
     """
     problem = make_problem(model, data)
     touched = tuple(
-        x * ((site.precision != 0) | (site.precision_mean != 0))
+        jnp.where((site.precision != 0) | (site.precision_mean != 0), x, 0.0)
         for x, site in zip(problem.entry_coefficients, sites, strict=True)
     )
     counted = problem.mask & (problem.combine(touched) > 0)
@@ -139,6 +147,30 @@ class _State(NamedTuple):
     iterations: Int[Array, ""]
 
 
+class _System(NamedTuple):
+    """The joint precision A, as two operators on vectors of entries."""
+
+    problem: Problem
+    precisions: tuple[Float[Array, "_ _"], ...]
+    gains: tuple[Gains, ...]
+    curvature: Float[Array, " N"]
+
+    @property
+    def chains(self) -> tuple:
+        """The arguments of the smoother, each chain by chain."""
+        return self.problem.steps, self.problem.chains, self.precisions, self.gains
+
+    def invert(self, entries: Entries) -> Entries:
+        """M⁻¹ times a vector."""
+        return tuple(map(smooth_means, *self.chains, entries))
+
+    def decouple(self, entries: Entries) -> Entries:
+        """(M − A) times a vector."""
+        scores = self.problem.combine(entries)
+        coupled = self.problem.distribute(self.problem.curve(self.curvature, scores))
+        return jax.tree.map(lambda a, t, b: t * b - a, coupled, self.precisions, entries)
+
+
 class _Found(NamedTuple):
     """Solutions on the way: (M − A) u, u, the vectors of the last pass, and how it went."""
 
@@ -158,6 +190,7 @@ def solve(
     curvature: Float[Array, " N"],
     pulls: tuple[Pulls, ...],
     tol: Scalar,
+    narrow: bool,
 ) -> Solution:
     """Solve A u = c for several right-hand sides at once.
 
@@ -169,50 +202,40 @@ def solve(
         curvature: the precisions W of the factors.
         pulls: the right-hand sides, chain by chain.
         tol: the error of a solution in the norm of A, relative to the change from u⁰.
+        narrow: whether to iterate in float32.
     """
     problem = make_problem(model, data)
     precisions = tuple(site.precision for site in sites)
-    parts = [
-        (step, chain, precision, found.gains)
-        for step, chain, precision, found in zip(
-            problem.steps, problem.chains, precisions, smoothed, strict=True
-        )
-    ]
+    gains = tuple(found.gains for found in smoothed)
+    whole = _System(problem, precisions, gains, curvature)
+    part = cast(whole, jnp.float32) if narrow else whole
 
     def run(entries: Entries, pulls: tuple[Pulls, ...]) -> tuple[Entries, tuple[Vectors, ...]]:
-        added = (_spread(*part[:2], pull) for part, pull in zip(parts, pulls, strict=True))
-        found = [
-            smooth_states(*part, b, vectors)
-            for part, b, vectors in zip(parts, entries, added, strict=True)
-        ]
+        added = map(_spread, problem.steps, problem.chains, pulls)
+        found = map(smooth_states, *whole.chains, entries, added)
         means, vectors = zip(*found, strict=True)
         return means, vectors
-
-    def invert(entries: Entries) -> Entries:
-        return tuple(smooth_means(*part, b) for part, b in zip(parts, entries, strict=True))
-
-    def decouple(entries: Entries) -> Entries:
-        """(M − A) times a vector."""
-        coupled = problem.distribute(problem.curve(curvature, problem.combine(entries)))
-        return jax.tree.map(lambda a, t, b: t * b - a, coupled, precisions, entries)
 
     least = least_eigenvalue(problem, precisions, prior_variances(problem))
 
     def refine(last: Array, found: _Found) -> _Found:
         """Run the smoother with all pulls, then solve for the rest, except the last time."""
         means, vectors = jax.vmap(run)(found.entries, pulls)
-        residual = jax.vmap(decouple)(means)
+        residual = cast(jax.vmap(whole.decouple)(means), part.curvature.dtype)
         stop = jnp.where(last == 1, jnp.inf, tol)
-        end = _conjugate_gradients(jax.vmap(invert), jax.vmap(decouple), residual, least, stop)
-        means = jax.tree.map(jnp.add, means, end.change)
+        end = _conjugate_gradients(part, residual, least, stop)
+        means = jax.tree.map(jnp.add, means, cast(end.change, tol.dtype))
         iterations = found.iterations + end.iterations
-        error = jnp.where(last == 1, found.error, end.error)
-        return _Found(jax.vmap(decouple)(means), means, vectors, error, iterations)
+        error = jnp.where(last == 1, found.error, end.error.astype(tol.dtype))
+        return _Found(jax.vmap(whole.decouple)(means), means, vectors, error, iterations)
 
-    nothing = [jnp.zeros((len(pulls[0].left), *x.gap.shape), tol.dtype) for x in problem.chains]
-    empty = eqx.filter_eval_shape(jax.vmap(run), nothing, pulls)
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), empty)
-    begin = _Found(tuple(nothing), *zeros, jnp.zeros(len(nothing[0]), tol.dtype), 0)
+    width = len(pulls[0].left)
+    nothing = tuple(jnp.zeros((width, *chain.gap.shape), tol.dtype) for chain in problem.chains)
+    empty = tuple(
+        Vectors(*[jax.tree.map(lambda x, z=z: jnp.zeros((*z.shape, *x.shape), z.dtype), m)] * 2)
+        for m, z in zip([step.origin().m for step in problem.steps], nothing, strict=True)
+    )
+    begin = _Found(nothing, nothing, empty, nothing[0][:, 0, 0], jnp.zeros((), jnp.int32))
     # A loop, so that the smoother is compiled once.
     end = lax.fori_loop(0, 2, refine, begin)
     return Solution(end.vectors, jax.vmap(problem.combine)(end.means), end.error, end.iterations)
@@ -232,16 +255,17 @@ def _spread(step: StepModel, chain: Chain, pulls: Pulls) -> Vectors:
     return Vectors(spread(pulls.right, pulls.F), spread(pulls.left, pulls.B))
 
 
-def _conjugate_gradients(invert, decouple, residual: Entries, least: Scalar, tol: Scalar) -> _State:
+def _conjugate_gradients(system: _System, residual: Entries, least: Scalar, tol: Scalar) -> _State:
     """Solve A x = r for all right-hand sides, from x = 0.
 
     Args:
-        invert: M⁻¹ times vectors.
-        decouple: M − A times vectors.
+        system: the operators.
         residual: r.
         least: a lower bound on the eigenvalues of M⁻¹A.
         tol: the relative error to reach.
     """
+    invert, decouple = jax.vmap(system.invert), jax.vmap(system.decouple)
+    least, tol = cast((least, tol), residual[0].dtype)
 
     def unresolved(state: _State) -> Array:
         return (state.error > tol * tol) & (state.rho > 0)
@@ -473,8 +497,8 @@ def covariance_of(
         query: the combinations and their times. Features that are not in the data have their
             prior, independent of all others.
         tol: the error of a solution, relative to the change from the factorised one, in the norm
-            of the joint precision: 1e-5 if `None`, or 1e-4 in float32. The error of a variance is
-            about its square, that of a covariance is at most of this size.
+            of the joint precision; 1e-3 if `None`. The error of a variance is about its square,
+            that of a covariance at most of this size.
 
     Returns:
         The covariance matrix, as float64.
@@ -598,7 +622,8 @@ def _solve_basis(
     queries = tuple(points.groups[k].queries for k in known)
     described = tuple(jax.tree.map(lambda leaf: leaf.astype(dtype), found[k]) for k in known)
     values = np.zeros((count, points.count))
-    program = (posterior.model, data.without_index(), posterior.sites, smoothed)
+    curvature = posterior.factors.curvature
+    program = (posterior.model, data.without_index(), posterior.sites, smoothed, curvature)
     for begin in range(0, count, width):
         here = slice(begin, min(begin + width, count))
         pulls = []
@@ -606,7 +631,7 @@ def _solve_basis(
             size = found_chain.gains.phi.shape[0]
             pulls.append(_cut(by_chain.get(place), here, width, slots, size, dtype))
         solution = solve(
-            *program, posterior.factors.curvature, tuple(pulls), jnp.asarray(chosen, dtype)
+            *program, tuple(pulls), jnp.asarray(chosen, dtype), chosen >= _NARROW_TOLERANCE
         )
         vectors = tuple(solution.vectors[points.groups[k].place] for k in known)
         for k, read in zip(known, _read(vectors, queries, described), strict=True):
@@ -632,6 +657,37 @@ def _cut(
         places[:, :count, :slots] = pulls.left[here], pulls.right[here]
         vectors[:, :count, :slots] = pulls.B[here], pulls.F[here]
     return Pulls(*map(jnp.asarray, (*places, *vectors)))
+
+
+def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
+    """Compute the joint posterior variances of linear combinations of scores."""
+    count, width = len(query.times), 4 * _MAX_WIDTH
+    parts = [slice(begin, begin + width) for begin in range(0, count, width)]
+    cut = (Query((width,), *(array[part] for array in query[1:])) for part in parts)
+    return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
+
+
+def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
+    """Decide whether the joint variances of so many combinations are computed.
+
+    Args:
+        posterior: a fit.
+        count: the number of combinations.
+        joint: the user's choice; if `None`, they are computed unless that would take long, with
+            a warning.
+    """
+    if joint is False or not is_known(jax.tree.leaves(posterior.sites)[0]):
+        return False
+    entries = sum(chain.gap.size for chain in posterior.data.chains)
+    if joint is None and count * entries > _AFFORDABLE:
+        warnings.warn(
+            f"Intervals ignore the dependence between competitors: joint ones of {count:,} skills "
+            "would take long. Pass `joint=True` for them, or `joint=False` to turn this warning "
+            "off.",
+            stacklevel=4,
+        )
+        return False
+    return True
 
 
 def draw_scores(

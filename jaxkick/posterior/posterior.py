@@ -28,14 +28,24 @@ from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.joint import find_factors
-from jaxkick.posterior.predictor import AbstractPredictor
+from jaxkick.posterior.joint import (
+    covariance_of,
+    draw_scores,
+    find_factors,
+    is_joint,
+    variance_of,
+)
+from jaxkick.posterior.leaderboard import Difference, Scale
+from jaxkick.posterior.predictor import AbstractPredictor, make_query, score_points
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 from jaxkick.posterior.simulated import Simulated, simulate
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
 Kept = TypeVar("Kept")
+
+# Curves have joint variances at so many times, and interpolated ones between them.
+_MOST_NODES = 16
 
 
 class Memo:
@@ -193,13 +203,100 @@ class Posterior(AbstractPredictor, eqx.Module):
             raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
         return Posterior(model, data, self.method, *solution)
 
-    def scores(self, name: Hashable, times: Any = None, *, allow_unknown: bool = False) -> Scores:
+    def covariance(
+        self, features: Any, time: Any, *, allow_unknown: bool = False
+    ) -> Float[np.ndarray, "Q Q"]:
+        """Return the covariance of scores, or of linear combinations of scores, at times.
+
+        Unlike the variances of `linear_combination`, it is that of the joint posterior of all
+        competitors; the means are the same. Each combination takes one linear solve over all
+        matches.
+
+        Args:
+            features: a name, or a mapping from names to coefficients; or a list of them.
+            time: one number or date as in the data, or one for each combination.
+            allow_unknown: as in `predict`.
+        """
+        return covariance_of(self, make_query(self, time, _alone(features), {}, allow_unknown))
+
+    def change(
+        self,
+        name: Any,
+        since: Any,
+        until: Any,
+        *,
+        scale: Scale | tuple[float, float] | str | None = None,
+        interval: float = 0.9,
+        allow_unknown: bool = False,
+    ) -> Difference:
+        """Return the change of a score between two times, with its interval.
+
+        Args:
+            name: a name, or a mapping from names to coefficients; or a list of them.
+            since: the earlier time, a number or date as in the data.
+            until: the later time.
+            scale: the rating scale, as in `leaderboard`.
+            interval: the probability of the interval.
+            allow_unknown: as in `predict`.
+
+        Returns:
+            The difference, later minus earlier; `probability` is that of a rise.
+        """
+        queries = [
+            make_query(self, time, _alone(name), {}, allow_unknown) for time in (until, since)
+        ]
+        after, before = (self._score_query(query).mean for query in queries)
+        covariance = covariance_of(self, _concatenate(*queries))
+        count = len(covariance) // 2
+        across = np.diagonal(covariance[:count, count:])
+        variance = np.diagonal(covariance)[:count] + np.diagonal(covariance)[count:] - 2 * across
+        variance = np.maximum(variance, 0.0).reshape(queries[0].shape)
+        factor = score_points(self, scale, None).factor
+        return Difference.of(after - before, variance, factor, interval)
+
+    def sample_paths(
+        self,
+        names: Sequence[Hashable],
+        times: Any,
+        draws: int,
+        key: Key[Array, ""],
+        *,
+        allow_unknown: bool = False,
+    ) -> Float[Array, "draws names times"]:
+        """Draw scores of several features at several times from the joint posterior.
+
+        Draws are coherent over features and over time.
+
+        Args:
+            names: the names of the features.
+            times: numbers or dates as in the data, in any order.
+            draws: the number of draws.
+            key: a random key.
+            allow_unknown: as in `predict`.
+        """
+        names, times = read_names(names), np.atleast_1d(times)
+        features = [name for name in names for _ in times]
+        every_time = np.tile(times, len(names))
+        query = make_query(self, every_time, {"names": (features, 1.0)}, {}, allow_unknown)
+        return draw_scores(self, query, key, draws).reshape(draws, len(names), len(times))
+
+    def scores(
+        self,
+        name: Hashable,
+        times: Any = None,
+        *,
+        joint: bool | None = None,
+        allow_unknown: bool = False,
+    ) -> Scores:
         """Return the score of a feature over time.
 
         Args:
             name: the name of the feature.
             times: numbers or dates as in the data; the times of the feature's own matches if
                 `None`.
+            joint: whether variances are those of the joint posterior of all competitors, as in
+                `leaderboard`. At more than 16 times the ratio of joint to independent variances
+                is computed at 16 of them, and interpolated.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -214,6 +311,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         else:
             numbers, times = np.atleast_1d(index.to_time(times)), np.atleast_1d(times)
             mean, variance = self.linear_combination({name: 1.0}, times, allow_unknown=True)
+        variance = variance * self._joint_ratio([name], [numbers], joint)
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,
@@ -231,6 +329,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         times: Any = None,
         library: str | None = None,
         *,
+        joint: bool | None = None,
         allow_unknown: bool = False,
     ) -> Any:
         """Return scores over time as one long table: name, group, time, mean and deviation.
@@ -240,6 +339,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data; the times of each feature's own matches if
                 `None`.
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+            joint: as in `scores`.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -268,7 +368,9 @@ class Posterior(AbstractPredictor, eqx.Module):
             every_time = np.tile(np.atleast_1d(times), len(names))
             moments = self.linear_combination(features, every_time, allow_unknown=True)
         groups = [index.group_of(name) for name in names]
-        table = score_table(names, groups, counts, numbers, moments[0], moments[1], index.scale)
+        by_name = np.split(numbers, np.cumsum(counts)[:-1])
+        variance = np.asarray(moments[1]) * self._joint_ratio(names, by_name, joint)
+        table = score_table(names, groups, counts, numbers, moments[0], variance, index.scale)
         return make_table(table, library or index.library)
 
     def sample(
@@ -371,8 +473,52 @@ class Posterior(AbstractPredictor, eqx.Module):
     def _directory(self) -> Index:
         return self.data.index
 
+    def _joint_ratio(
+        self, names: Sequence[Hashable], numbers: Sequence[np.ndarray], joint: bool | None
+    ) -> np.ndarray | float:
+        """The ratio of joint to independent variances of features, at times of each."""
+        nodes = [_thin(np.unique(each)) for each in numbers]
+        counts = list(map(len, nodes))
+        if not is_joint(self, sum(counts), joint):
+            return 1.0
+        features = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
+        times = self.data.index.scale.to_user(np.concatenate(nodes))
+        query = make_query(self, times, _alone(features), {}, True)._replace(
+            times=np.concatenate(nodes)
+        )
+        alone = np.asarray(self._score_query(query).variance, np.float64)
+        together = variance_of(self, query)
+        ratios = np.where(alone > 0, together / np.where(alone > 0, alone, 1.0), 1.0)
+        ratios = np.split(ratios, np.cumsum(counts)[:-1])
+        parts = map(np.interp, numbers, nodes, ratios)
+        return np.concatenate(list(parts)).astype(self.data.coefficients.dtype)
+
     def _score_query(self, query: Query) -> ScoreMoments:
         return score_combinations(self.model, self.data, self.states, query)
+
+    def _covariance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        return covariance_of(self, query) if is_joint(self, len(query.times), joint) else None
+
+    def _variance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        return variance_of(self, query) if is_joint(self, len(query.times), joint) else None
+
+
+def _alone(features: Any) -> dict[str, tuple[Any, float]]:
+    """One side of a query."""
+    return {"features": (features, 1.0)}
+
+
+def _thin(times: np.ndarray) -> np.ndarray:
+    """Choose at most so many of increasing times, with the first and the last."""
+    if len(times) <= _MOST_NODES:
+        return times
+    return times[np.linspace(0, len(times) - 1, _MOST_NODES).round().astype(int)]
+
+
+def _concatenate(first: Query, second: Query) -> Query:
+    """Join two queries of the same combinations, at different times."""
+    parts = zip(first[1:], second[1:], strict=True)
+    return Query((2 * len(first.times),), *(np.concatenate(pair) for pair in parts))
 
 
 def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[np.ndarray | Array]:

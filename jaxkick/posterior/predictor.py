@@ -39,7 +39,7 @@ from jaxkick.posterior.leaderboard import (
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
-__all__ = ["AbstractPredictor"]
+__all__ = ["AbstractPredictor", "make_query", "score_points"]
 
 
 class AbstractPredictor(abc.ABC):
@@ -56,12 +56,21 @@ class AbstractPredictor(abc.ABC):
     def _score_query(self, query: Query) -> ScoreMoments:
         """Compute means and variances of linear combinations of scores."""
 
+    @abc.abstractmethod
+    def _covariance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        """Compute the joint covariance of combinations; `None` if they count as independent."""
+
+    @abc.abstractmethod
+    def _variance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
+        """Compute the joint variances of combinations; `None` for those of `_score_query`."""
+
     def linear_combination(
         self, features: Any, time: Any, *, allow_unknown: bool = False
     ) -> ScoreMoments:
         """Return mean and variance of linear combinations of scores.
 
-        Variances are those of independent features; see `compare`.
+        Variances are those of independent features, which is fast, and about right for the
+        scores of matches; see `Posterior.covariance` for the joint posterior.
 
         Args:
             features: a name, or a mapping from names to coefficients; or a list of them for
@@ -184,13 +193,12 @@ class AbstractPredictor(abc.ABC):
         *,
         scale: Scale | tuple[float, float] | str | None = None,
         interval: float = 0.9,
+        joint: bool | None = None,
         allow_unknown: bool = False,
     ) -> Difference:
         """Compare two scores: their difference, its interval, and the probability of the order.
 
-        The probability is that the first score is higher, not that it wins the next match. The
-        variance of the difference is the sum of those of the features, which are independent in
-        the posterior approximation; see the guide on intervals.
+        The probability is that the first score is higher, not that it wins the next match.
 
         Args:
             first: the first competitors, in the forms of `predict`. If the data was read with
@@ -199,6 +207,7 @@ class AbstractPredictor(abc.ABC):
             time: one number or date as in the data, or one for each pair.
             scale: the rating scale, as in `leaderboard`.
             interval: the probability of the interval.
+            joint: as in `leaderboard`.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -218,8 +227,12 @@ class AbstractPredictor(abc.ABC):
             }
             numbers = self._directory.to_time(time, "time")
             counted = self._directory.scale.to_user(np.max(numbers))[()]
-        mean, variance = _combine(self, time, sides, {}, allow_unknown)
-        return Difference.of(mean, variance, _points(self, scale, counted).factor, interval)
+        query = make_query(self, time, sides, {}, allow_unknown)
+        mean, variance = self._score_query(query)
+        together = self._variance_query(query, joint)
+        if together is not None:
+            variance = together.reshape(query.shape)
+        return Difference.of(mean, variance, score_points(self, scale, counted).factor, interval)
 
     def leaderboard(
         self,
@@ -233,6 +246,7 @@ class AbstractPredictor(abc.ABC):
         active_within: float | None = None,
         seed: int = 0,
         library: str | None = None,
+        joint: bool | None = None,
     ) -> Any:
         """Rank competitors by their score at a time, the best first.
 
@@ -251,6 +265,10 @@ class AbstractPredictor(abc.ABC):
                 unit of time.
             seed: the seed of the random draws that ranks are estimated from.
             library: the library of the table; that of the data if `None`.
+            joint: whether intervals and ranks are those of the joint posterior of all
+                competitors; otherwise they are those of independent competitors, which are
+                computed faster and are too narrow. If `None`, joint unless that would take
+                long, with a warning. A `Stream` has only independent ones.
 
         Returns:
             A table with the columns rank, name, rating, deviation, lower, upper, rank_lower,
@@ -261,13 +279,17 @@ class AbstractPredictor(abc.ABC):
             DataError: if a name, a group or the scale is unknown, or no competitor remains.
         """
         chosen = choose_competitors(self._directory, time, names, group, min_matches, active_within)
-        moments = self.linear_combination(chosen.features, chosen.time)
-        mean, variance = (np.asarray(part, np.float64) for part in moments)
-        covariance = _covariance(self, chosen) if isinstance(names, Mapping) else None
+        query = make_query(self, chosen.time, {"features": (chosen.features, 1.0)}, {}, False)
+        mean, variance = (np.asarray(part, np.float64) for part in self._score_query(query))
+        covariance = self._covariance_query(query, joint)
+        if covariance is not None:
+            variance = np.diagonal(covariance)
+        elif isinstance(names, Mapping):
+            covariance = _covariance(self, chosen)
         standing = Standing(
             chosen.names, mean, variance, chosen.matches, chosen.last_active, covariance
         )
-        points = _points(self, scale, chosen.time if chosen.by_counts else None)
+        points = score_points(self, scale, chosen.time if chosen.by_counts else None)
         columns = rank(standing, points, interval, seed)
         return make_table(columns, library or self._directory.library)
 
@@ -280,10 +302,21 @@ def _combine(
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
 ) -> ScoreMoments:
+    return predictor._score_query(make_query(predictor, time, sides, covariates, allow_unknown))
+
+
+def make_query(
+    predictor: AbstractPredictor,
+    time: Any,
+    sides: Mapping[str, tuple[Any, float]],
+    covariates: Mapping[Hashable, Any],
+    allow_unknown: bool,
+) -> Query:
+    """Read combinations of features at times; see `read_query`."""
     query = read_query(predictor._directory, time, sides, covariates, allow_unknown)
     if np.any((query.features < 0) & (query.groups != "")):
         predictor.model.check_newcomers()
-    return predictor._score_query(query)
+    return query
 
 
 def _ranking_of(model: Model) -> AbstractLikelihood:
@@ -326,7 +359,7 @@ def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: 
     return extend_table(table, {name: values[fields.rows] for name, values in columns.items()})
 
 
-def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
+def score_points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
     """The map from scores to ratings; `counted` is the time of the level of counts, if any."""
     likelihood = predictor.model.duel
     if counted is None:

@@ -46,7 +46,7 @@ class Item:
         if ts is not None and not (self.times and len(ts)):
             return np.zeros(len(ts)), self.kernel.k_diag(ts)
         with jax.enable_x64(True):
-            scores = self._model.posterior.scores(self._name, ts, allow_unknown=True)
+            scores = self._model.posterior.scores(self._name, ts, joint=False, allow_unknown=True)
             return np.array(scores.mean), np.array(scores.variance)
 
     def check_fitted(self) -> None:
