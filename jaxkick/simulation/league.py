@@ -111,10 +111,10 @@ class LeagueTable:
         columns = {
             "name": name_column(self.names),
             "matches": self.matches,
-            "points": self.current_points,
+            "points": _whole(self.current_points),
             "expected_points": self.expected_points,
-            "points_lower": lower,
-            "points_upper": upper,
+            "points_lower": _whole(lower),
+            "points_upper": _whole(upper),
             "expected_place": self.expected_place,
             "p_title": self.p_title,
         }
@@ -340,6 +340,12 @@ def frequencies(places: np.ndarray) -> np.ndarray:
     """The share of draws in which each team finishes in each place."""
     columns = range(1, places.shape[1] + 1)
     return np.stack([np.mean(places == place, axis=0) for place in columns], axis=1)
+
+
+def _whole(points: np.ndarray) -> np.ndarray:
+    """Points as integers if they are."""
+    numbers = np.rint(points).astype(np.int64)
+    return numbers if np.array_equal(numbers, points) else points
 
 
 def _read_points(points: Any) -> Points:
