@@ -69,7 +69,9 @@ def test_equals_a_model_of_shifted_outcomes(data, kind, method):
     )
     for number, name in enumerate(data.names):
         for times in (None, [-1.0, 0.5, 9.0]):
-            with_mean, without = posterior.scores(name, times), plain.scores(name, times)
+            with_mean, without = (
+                each.scores(name, times, joint=False) for each in (posterior, plain)
+            )
             np.testing.assert_allclose(with_mean.mean, without.mean + means[number], atol=1e-7)
             np.testing.assert_allclose(with_mean.variance, without.variance, rtol=1e-6)
     combined = posterior.predict("a", "b", 1.0, covariates={"home": 2.0})

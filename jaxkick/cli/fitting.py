@@ -84,12 +84,12 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
     board = posterior.leaderboard(scale="elo")
     peaks = []
     for name, matches in zip(board["name"], board["matches"], strict=True):
-        scores = posterior.scores(name)
+        scores = posterior.scores(name, joint=False)
         best = int(np.argmax(scores.mean))
-        moments = float(scores.mean[best]), float(scores.variance[best])
-        peaks.append((*moments, str(name), scores.numbers[best], int(matches)))
+        peaks.append((float(scores.mean[best]), str(name), scores.times[best], int(matches)))
     peaks.sort(key=lambda peak: -peak[0])
-    means, variances, names, times, matches = map(np.array, zip(*peaks, strict=True))
+    means, names, times, matches = map(np.array, zip(*peaks, strict=True))
+    variances = np.diagonal(posterior.covariance(names.tolist(), times))
     points = points_of("elo", posterior.model.duel)
     rating = points.centre + points.factor * means
     reach = NormalDist().inv_cdf(0.95) * points.factor * np.sqrt(variances)
@@ -99,7 +99,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
         "rating": rating,
         "lower": rating - reach,
         "upper": rating + reach,
-        "peak": posterior.data.index.scale.to_user(times),
+        "peak": times,
         "matches": matches,
     }
 

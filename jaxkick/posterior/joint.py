@@ -44,7 +44,7 @@ __all__ = [
     "Solution", "covariance_of", "draw_scores", "find_factors", "is_joint", "solve", "variance_of",
 ]  # fmt: skip
 
-Entries = tuple[Float[Array, "B _ _"], ...]
+Entries = tuple[Float[Array, "*batch _ _"], ...]
 
 _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
@@ -71,10 +71,10 @@ class Pulls(NamedTuple):
         F: coefficients of the adjoint of the right entry.
     """
 
-    left: Int[Array, "B S"]
-    right: Int[Array, "B S"]
-    B: Float[Array, "B S K"]
-    F: Float[Array, "B S K"]
+    left: Int[Array, "*batch S"]
+    right: Int[Array, "*batch S"]
+    B: Float[Array, "*batch S K"]
+    F: Float[Array, "*batch S K"]
 
 
 class Solution(NamedTuple):

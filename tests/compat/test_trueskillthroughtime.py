@@ -34,7 +34,7 @@ def converged(**arguments) -> ttt.History:
 
 def assert_same_curves(curves: dict, posterior: jk.Posterior) -> None:
     for name, curve in curves.items():
-        scores = posterior.scores(name)
+        scores = posterior.scores(name, joint=False)
         for time, skill in curve:
             place = np.searchsorted(scores.times, time)
             assert float(scores.mean[place]) == pytest.approx(skill.mu, abs=1e-5)
@@ -183,7 +183,7 @@ def test_rankings_of_three_teams(size):
     kernel = jk.kernels.Wiener(0.01, jk.kernels.FIRST, 1.0)
     posterior = jk.infer(jk.Model(kernel, jk.likelihoods.Ranking()), data, tol=1e-4)
     for name, curve in history.learning_curves().items():
-        scores = posterior.scores(name)
+        scores = posterior.scores(name, joint=False)
         mean, deviation = np.array([(each.mu, each.sigma) for _, each in curve]).T
         assert np.max(np.abs(np.asarray(scores.mean) - mean) / deviation) < 0.02
         np.testing.assert_allclose(np.sqrt(scores.variance), deviation, rtol=0.02)

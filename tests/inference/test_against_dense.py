@@ -26,7 +26,7 @@ METHODS = {
 def assert_same(posterior, fit, problem, tolerance=1e-6):
     for name in (*(f"team{i}" for i in range(5)), "home"):
         times, means, variances = fit.scores(name)
-        ours = posterior.scores(name)
+        ours = posterior.scores(name, joint=False)
         np.testing.assert_allclose(ours.times, times)
         np.testing.assert_allclose(ours.mean, means, atol=tolerance)
         np.testing.assert_allclose(ours.variance, variances, atol=tolerance)
@@ -63,7 +63,7 @@ def test_several_kernels(covariance):
     fit = ref.dense_ep(problem)
     assert_same(posterior, fit, problem)
     times = np.array([0.5, 3.3, 30.0])
-    ours = posterior.scores("team1", times)
+    ours = posterior.scores("team1", times, joint=False)
     means, variances = fit.predict("team1", times)
     np.testing.assert_allclose(ours.mean, means, atol=1e-6)
     np.testing.assert_allclose(ours.variance, variances, atol=1e-6)

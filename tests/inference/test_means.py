@@ -38,7 +38,7 @@ def test_a_mode_that_one_match_determines():
     truth = dense_means(data)
     for tol in (0.05, 1e-3):
         posterior = jk.infer(model, data, tol=tol)
-        scores = [posterior.scores(name) for name in data.names]
+        scores = [posterior.scores(name, joint=False) for name in data.names]
         off = [
             abs(float(each.mean[0]) - mean) / np.sqrt(float(each.variance[0]))
             for each, mean in zip(scores, truth, strict=True)

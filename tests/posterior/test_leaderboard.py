@@ -106,7 +106,7 @@ def posterior():
 
 
 def test_leaderboard(posterior):
-    board = posterior.leaderboard(3.0, scale=(100.0, 10.0), interval=0.5)
+    board = posterior.leaderboard(3.0, scale=(100.0, 10.0), interval=0.5, joint=False)
     assert isinstance(board, pl.DataFrame)
     assert sorted(board["name"]) == ["ant", "bee", "cat"]
     scores = [posterior.linear_combination(name, 3.0) for name in board["name"]]

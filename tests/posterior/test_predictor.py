@@ -39,7 +39,7 @@ def of_counts():
 @pytest.mark.parametrize("kind", ["posterior", "stream"])
 def test_teams_are_compared_by_attack_and_defence(kind):
     ratings = of_counts()[kind]
-    board = ratings.leaderboard()
+    board = ratings.leaderboard(joint=False)
     assert sorted(board["name"]) == ["ant", "bee", "cat"]
     assert dict(zip(board["name"], board["matches"], strict=True))["bee"] == 2
     for name, rating, deviation in zip(
@@ -103,8 +103,8 @@ def test_repr_of_predictions():
 @pytest.mark.parametrize("kind", ["posterior", "stream"])
 def test_compare_teams_by_attack_and_defence(kind):
     ratings = of_counts()[kind]
-    found = ratings.compare("ant", "bee", 3.0, interval=0.5)
-    board = ratings.leaderboard(3.0)
+    found = ratings.compare("ant", "bee", 3.0, interval=0.5, joint=False)
+    board = ratings.leaderboard(3.0, joint=False)
     rows = {name: row for row, name in enumerate(board["name"])}
     ant, bee = rows["ant"], rows["bee"]
     mean = board["rating"][ant] - board["rating"][bee]
@@ -113,8 +113,8 @@ def test_compare_teams_by_attack_and_defence(kind):
     expected = (mean, deviation, truth.ppf(0.25), truth.ppf(0.75), truth.sf(0.0))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     elo, rated = (
-        ratings.leaderboard(3.0, scale="elo"),
-        ratings.compare("ant", "bee", 3.0, scale="elo"),
+        ratings.leaderboard(3.0, scale="elo", joint=False),
+        ratings.compare("ant", "bee", 3.0, scale="elo", joint=False),
     )
     np.testing.assert_allclose(rated.mean, elo["rating"][ant] - elo["rating"][bee], rtol=1e-6)
     np.testing.assert_allclose(rated.probability, found.probability)
@@ -122,7 +122,7 @@ def test_compare_teams_by_attack_and_defence(kind):
 
 def test_compare_line_ups_and_many():
     posterior = of_lineups()
-    found = posterior.compare([{"ann": 0.5, "ben": 0.5}, "cid"], "dan", [2.0, 3.0])
+    found = posterior.compare([{"ann": 0.5, "ben": 0.5}, "cid"], "dan", [2.0, 3.0], joint=False)
     prediction = posterior.predict([{"ann": 0.5, "ben": 0.5}, "cid"], "dan", [2.0, 3.0])
     np.testing.assert_allclose(found.mean, prediction.mean)
     np.testing.assert_allclose(found.deviation**2, prediction.variance)

@@ -53,7 +53,7 @@ def test_no_text_leaves_its_place(title, names):
 def test_board():
     posterior = hostile_league()
     content = gather_content(posterior, "A league")
-    board = posterior.leaderboard()
+    board = posterior.leaderboard(joint=False)
     assert content["names"] == list(board["name"])
     np.testing.assert_allclose(content["board"]["mean"], board["rating"])
     np.testing.assert_allclose(content["board"]["deviation"], board["deviation"])
@@ -63,7 +63,7 @@ def test_board():
     )
     for name in ("rank", "rank_lower", "rank_upper", "best"):
         np.testing.assert_allclose(content["board"]["all"][name], board[name])
-    active = posterior.leaderboard(active_within=1.0)
+    active = posterior.leaderboard(active_within=1.0, joint=False)
     members = [content["names"][place] for place in content["board"]["active"]["member"]]
     assert members == list(active["name"])
     assert "Zoë" not in members
@@ -79,7 +79,10 @@ def test_cast_of_goals():
     roles = [(name, role) for name in ("ant", "bee", "cat") for role in ("attack", "defence")]
     assert set(cast.features[:2]) <= {jk.Feature(*each) for each in roles}
     assert not cast.covariates
-    content, board = gather_content(goals_league(), ""), goals_league().leaderboard(scale="elo")
+    content, board = (
+        gather_content(goals_league(), ""),
+        goals_league().leaderboard(scale="elo", joint=False),
+    )
     assert content["names"] == list(board["name"])
     ratings = content["scale"]["centre"] + content["scale"]["factor"] * np.array(
         content["board"]["mean"]

@@ -77,6 +77,6 @@ def test_queries_are_answered_in_the_order_asked():
     mean, deviation = evaluator(posterior, names)(owner, time)
     for place, (number, when) in enumerate(zip(owner, time, strict=True)):
         date = posterior.data.index.scale.to_user(when)
-        _, expected, variance = posterior.scores(names[number], date)
+        _, expected, variance = posterior.scores(names[number], date, joint=False)
         np.testing.assert_allclose(mean[place], expected[0], rtol=1e-9)
         np.testing.assert_allclose(deviation[place], np.sqrt(variance[0]), rtol=1e-9)

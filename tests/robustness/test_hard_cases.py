@@ -23,7 +23,7 @@ def one_match(outcome, likelihood, kernel=CONSTANT, method=None, dtype="float64"
     data = jk.Dataset.from_pairs([0.0], ["a"], ["b"], [outcome], dtype=dtype)
     tol = 1e-8 if dtype == "float64" else 1e-3
     posterior = jk.infer(jk.Model(kernel, likelihood), data, method, tol=tol)
-    scores = posterior.scores("a")
+    scores = posterior.scores("a", joint=False)
     return float(scores.mean[0]), float(scores.variance[0]), posterior
 
 

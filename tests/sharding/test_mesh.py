@@ -40,7 +40,7 @@ def test_inference_and_prediction_on_three_devices(method, row_length, shape):
     close(found.observations.mean, alone.observations.mean, 1e-7)
     close(found.observations.variance, alone.observations.variance, 1e-7)
     for name in ("team 3", "home"):
-        ours, theirs = found.scores(name), alone.scores(name)
+        ours, theirs = (each.scores(name, joint=False) for each in (found, alone))
         close(ours.mean, theirs.mean, 1e-7)
         close(ours.variance, theirs.variance, 1e-7)
     sides = ["team 1", "team 2"], ["team 3", "nobody"]
