@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxkick import datasets, evaluation, kernels, likelihoods, plotting
+    from jaxkick import datasets, evaluation, kernels, likelihoods, plotting, simulation
     from jaxkick._api import (
         AbstractParameter,
         CountsPrediction,
@@ -91,10 +91,11 @@ __all__ = [
     "log_marginal_likelihood",
     "plotting",
     "save",
+    "simulation",
     "suggest_model",
 ]
 
-_MODULES = ("datasets", "evaluation", "kernels", "likelihoods", "plotting")
+_MODULES = ("datasets", "evaluation", "kernels", "likelihoods", "plotting", "simulation")
 
 
 def __getattr__(name: str) -> Any:

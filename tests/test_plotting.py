@@ -215,3 +215,28 @@ def test_names_with_mathematics(ax):
     assert [each._preprocess_math(each.get_text()) for each in labels] == [
         (name, False) for name in names
     ]
+
+
+def test_seasons(ax):
+    places = np.array([[1, 2, 3], [1, 3, 2], [2, 1, 3], [1, 2, 3]])
+    totals, none = np.array([[9.0, 5.0, 2.0]] * 4), np.zeros(3)
+    names = ("ant", "bee", "cat")
+    table = jk.simulation.LeagueTable(names, places, totals, none, none, none, (), {})
+    plotting.final_places(table, ax=ax)
+    shown = np.ma.filled(ax.images[0].get_array(), np.nan)
+    np.testing.assert_allclose(shown[0], [0.75, 0.25, np.nan])
+    assert texts(ax)[-4:] == ["9", "5", "2", "points"]
+    days = np.array([0.0, 1.0])
+    chances = np.array([[[0.5, 0.5, 0.0], [0.3, 0.3, 0.4], [0.2, 0.2, 0.6]], np.eye(3)])
+    scale = jk.Dataset.from_pairs([0.0], ["a"], ["b"]).index.scale
+    race = jk.simulation.TitleRace(names, days, chances, totals[:2], scale)
+    fresh = plotting.title_race(race, ["bee", "ant"])
+    assert [line.get_ydata().tolist() for line in fresh.get_lines()] == [[0.3, 0.0], [0.5, 1.0]]
+    assert texts(fresh) == ["bee", "ant"]
+    assert fresh.get_ylabel() == "chance of the title"
+    pyplot.close(fresh.figure)
+    last = plotting.title_race(race, bottom=1)
+    assert [line.get_ydata()[0] for line in last.get_lines()] == [0.6, 0.4, 0.0]
+    pyplot.close(last.figure)
+    with pytest.raises(ValueError, match="'cow' in `names` is not in the league"):
+        plotting.title_race(race, ["cow"])

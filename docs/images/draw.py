@@ -90,6 +90,28 @@ def draw_places() -> Figure:
     return figure
 
 
+def draw_season() -> tuple[Figure, Figure]:
+    """Draw final places and the title race of 2008/09, as on the page of simulation."""
+    matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
+    options = {"time": "date", "first": "home", "second": "away"}
+    options["result"] = ("home_goals", "away_goals")
+    model = jk.Model(
+        kernel=kernels.Constant(0.02) + kernels.Matern12(variance=0.08, lengthscale=2.7),
+        likelihood=jk.likelihoods.OrdinalProbit(margin=0.36),
+    )
+    known, rest = matches[matches.date < "2009-01-15"], matches[matches.date >= "2009-01-15"]
+    posterior = jk.infer(model, jk.Dataset.from_frame(known, **options))
+    played = known[known.date >= "2008-08-01"]
+    table = jk.simulation.league_table(played, posterior.simulate(rest))
+    places = Figure(figsize=(9.6, 7.2), dpi=100, layout="constrained")
+    plotting.final_places(table, ax=places.subplots())
+    league = jk.Dataset.from_frame(matches, **options)
+    race = jk.simulation.title_race(model, league, "2008-08-01", every="month")
+    curves = Figure(figsize=(7.5, 4.2), dpi=100, layout="constrained")
+    plotting.title_race(race, ax=curves.subplots())
+    return places, curves
+
+
 def draw_scores() -> Figure:
     """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
@@ -129,5 +151,7 @@ if __name__ == "__main__":
     draw_walk().savefig(FOLDER / "walk.png")
     draw_goals().savefig(FOLDER / "goals.png")
     draw_places().savefig(FOLDER / "places.png")
+    for name, figure in zip(("season", "race"), draw_season(), strict=True):
+        figure.savefig(FOLDER / f"{name}.png")
     draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")

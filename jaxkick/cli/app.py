@@ -321,6 +321,56 @@ def update(
     _finish([path, *files])
 
 
+def simulate(
+    model: options.ModelFile,
+    reading: options.Reading,
+    fixtures: options.Rest,
+    since: options.Since = None,
+    draws: options.Draws = 10_000,
+    points: options.WinPoints = "3/1/0",
+    tie_breaker: options.TieBreakers = None,
+    zone: options.ZoneList = None,
+    seed: options.Seed = 0,
+    allow_unknown: options.Newcomers = False,
+    output: options.SeasonOutput = None,
+    form: options.Shape = Format.table,
+) -> None:
+    """Simulate the rest of a season with a saved model: final points and places.
+
+    Matches are played many times, from draws of all skills that agree with each other. `title` is
+    the probability to finish first; the range of points has a probability of 90 %. Add matches
+    that were played meanwhile with `jaxkick update` first.
+
+    \b
+    Examples:
+      jaxkick simulate league --fixtures rest.csv --since 2008-08-01
+      jaxkick simulate league --fixtures rest.csv --since 2008-08-01 --draws 10000 \\
+          --zone champions_league=1-3 --zone relegation=16-18 --output season
+    """
+    import jax
+
+    from jaxkick.cli import fitting, inputs
+
+    rules = inputs.read_rules(points, tie_breaker, zone)
+    with jax.enable_x64(True):
+        posterior = inputs.load_posterior(model)
+        played = inputs.played_since(posterior, since, reading.date_format)
+        with console.stage("simulating"):
+            season, matches = inputs.simulate_file(
+                posterior, fixtures, reading, allow_unknown, played, rules, draws, seed
+            )
+        if played is None:
+            console.note("points are of the fixtures alone. Pass --since to add played matches.")
+        broken = ", ".join(season.tie_breakers)
+        console.note(f"equal points are decided by {broken or 'random'}.")
+        files = []
+        if output is not None:
+            with console.stage("writing"):
+                files = fitting.write_season(fitting.make_folder(output), season, matches)
+    emit(season.columns(), form)
+    _finish(files)
+
+
 def _write_league(
     posterior: Any,
     folder: Path,
@@ -408,6 +458,7 @@ _COMMANDS = {
     leaderboard: "List the competitors of a saved model.",
     evaluate: "Backtest the model against Elo.",
     update: "Add matches to a saved model.",
+    simulate: "Simulate the rest of a season with a saved model.",
 }
 for _command, _summary in _COMMANDS.items():
     app.command(short_help=_summary, epilog=EXIT_CODES)(guarded(options.expand(_command)))

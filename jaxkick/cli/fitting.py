@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import combinations, permutations
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -21,6 +21,10 @@ from jaxkick.inference.problem import make_problem
 from jaxkick.inference.solve import smooth
 from jaxkick.io import atomic_write
 from jaxkick.posterior.leaderboard import points_of
+from jaxkick.simulation import LeagueTable, Simulated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up", "write_products"
@@ -161,6 +165,29 @@ def write_products(
     return written
 
 
+def write_season(folder: Path, season: LeagueTable, matches: Simulated) -> list[Path]:
+    """Write the final table with all places, the matches, and a plot of places."""
+    written = [
+        write_csv(folder / "season.csv", season.columns(places=True)),
+        write_csv(folder / "matches.csv", matches.columns()),
+    ]
+    with _noting_failure("plot", Exception):
+        from matplotlib.figure import Figure
+
+        size = len(season.names)
+        figure = Figure(figsize=(2.4 + 0.4 * size, 1.1 + 0.34 * size), dpi=150)
+        figure.set_layout_engine("constrained")
+        plotting.final_places(season, ax=figure.subplots())
+        written.append(_save(figure, folder / "places.png"))
+    return written
+
+
+def _save(figure: "Figure", path: Path) -> Path:
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png")
+    return path
+
+
 def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
     from matplotlib.figure import Figure
 
@@ -168,9 +195,7 @@ def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
     features = [name if name in posterior.data.names else Feature(name, ATTACK) for name in names]
     scale = read_scale(None, posterior.model.duel)
     plotting.scores(posterior, features, scale=scale, ax=figure.subplots())
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png")
-    return path
+    return _save(figure, path)
 
 
 @contextmanager

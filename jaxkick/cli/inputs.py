@@ -23,11 +23,12 @@ from jaxkick.data.schema import ATTACK, HOME, PAIR, TIE, Feature, Schema
 from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
+from jaxkick.simulation import LeagueTable, Simulated, league_table
 
 __all__ = [
     "MODEL_FILE", "Matches", "competitors", "file_errors", "forecast_file", "known_name",
-    "load_posterior", "model_path", "read_dataset", "read_fixtures", "read_matches", "read_scale",
-    "read_time", "schema_of",
+    "load_posterior", "model_path", "played_since", "read_dataset", "read_fixtures",
+    "read_matches", "read_rules", "read_scale", "read_time", "schema_of", "simulate_file",
 ]  # fmt: skip
 
 MODEL_FILE = "model.jaxkick"
@@ -237,6 +238,67 @@ def forecast_file(
     matches = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(matches.table):
         return posterior.forecast(matches.columns, allow_unknown=newcomers)
+
+
+def read_rules(
+    points: str, tie_breakers: list[str] | None, zones: list[str] | None
+) -> dict[str, Any]:
+    """Read the rules of a league: the arguments of `league_table` with these names."""
+    try:
+        win, tie, loss = map(float, points.split("/"))
+    except ValueError:
+        raise UsageError(f"--points is {points!r}. Write WIN/TIE/LOSS: 3/1/0.") from None
+    found: dict[str, Any] = {}
+    for text in zones or ():
+        name, _, places = text.partition("=")
+        first, _, last = places.partition("-")
+        if not (name and first.isdecimal() and (last.isdecimal() or first == places)):
+            raise UsageError(f"--zone is {text!r}. Write NAME=PLACES: relegation=16-18.")
+        found[name] = (int(first), int(last or first))
+    # Typer passes an empty list for an option of many values that is absent.
+    return {"points": (win, tie, loss), "tie_breakers": tie_breakers or None, "zones": found}
+
+
+def played_since(posterior: Posterior, text: str | None, date_format: str | None) -> Any:
+    """The matches of a model at or after a time, or `None` if there is no time."""
+    if text is None:
+        return None
+    data = posterior.data
+    time = read_time(data.index.scale, "--since", text, date_format)
+    chosen = data.index.times >= data.index.scale.to_numbers(time)
+    if not chosen.any():
+        last = data.index.scale.to_user(data.index.latest)
+        raise UsageError(f"--since is {text!r}, but the last match of the model is at {last}.")
+    return data.subset(chosen)
+
+
+def simulate_file(
+    posterior: Posterior,
+    path: Path,
+    reading: Reading,
+    newcomers: bool,
+    played: Dataset | None,
+    rules: Mapping[str, Any],
+    draws: int,
+    seed: int,
+) -> tuple[LeagueTable, Simulated]:
+    """Simulate the matches of a file, and compute the final tables.
+
+    Args:
+        posterior: the posterior.
+        path: the file.
+        reading: options for reading it.
+        newcomers: whether unknown competitors are allowed.
+        played: the matches of the season that were played.
+        rules: points, tie-breakers and zones, as in `league_table`.
+        draws: the number of draws.
+        seed: the seed of the random numbers.
+    """
+    fixtures = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
+    with file_errors(fixtures.table):
+        options = {"seed": seed, "allow_unknown": newcomers}
+        matches = posterior.simulate(fixtures.columns, draws, **options)
+        return league_table(played, matches, **rules, seed=seed), matches
 
 
 def read_time(scale: TimeScale, option: str, text: str, date_format: str | None = None) -> Any:

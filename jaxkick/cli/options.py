@@ -93,6 +93,50 @@ Repeats = Annotated[
     bool, typer.Option("--allow-repeats", help="Allow matches that the model already has.")
 ]
 
+Rest = Annotated[
+    Path,
+    typer.Option(
+        "--fixtures",
+        help="Matches to simulate, as CSV or Parquet with the columns of the fitted file except "
+        "for outcomes.",
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        help="Date or number: matches of the model at or after it are those of the season that "
+        "were played. Without it, points are of the fixtures alone.",
+    ),
+]
+Draws = Annotated[int, typer.Option(min=1, help="Number of simulated seasons.")]
+WinPoints = Annotated[
+    str, typer.Option("--points", help="Points for a win, a tie and a loss: WIN/TIE/LOSS.")
+]
+TieBreakers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tie-breaker",
+        help="Rule for equal points: goal_difference, goals, wins, head_to_head, "
+        "head_to_head_goal_difference or random. May be repeated, in the order of the rules; "
+        "default: as many of goal_difference, goals, head_to_head, random as the model has.",
+    ),
+]
+ZoneList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--zone",
+        metavar="NAME=PLACES",
+        help="Further places of interest, such as relegation=16-18. May be repeated.",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+SeasonOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Folder for season.csv, matches.csv and places.png; default: none."
+    ),
+]
+
 
 @dataclasses.dataclass(frozen=True)
 class Reading:

@@ -14,9 +14,11 @@ __all__ = ["Format", "emit", "show_time", "write_csv"]
 
 Format = StrEnum("Format", ["table", "csv", "json"])
 
-_SHORT_NAMES = {"p_win": "win", "p_tie": "tie", "p_loss": "loss", "p_podium": "podium"}
-_PROBABILITIES = frozenset({"best", "win", "tie", "loss", "podium"})
-_PAIRS = {"interval": ("lower", "upper"), "ranks": ("rank_lower", "rank_upper")}
+_PAIRS = {
+    "interval": ("lower", "upper"),
+    "ranks": ("rank_lower", "rank_upper"),
+    "range": ("points_lower", "points_upper"),
+}
 _HIDDEN = frozenset({"deviation", "score_mean", "score_deviation", "last_active"})
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _MIN_WIDTH = 120
@@ -102,7 +104,8 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
         # In a narrow terminal names are wrapped, but not numbers.
         firm = name in _PAIRS or not any(isinstance(value, str) for value in values)
         side = "right" if firm else "left"
-        table.add_column(Text(name.replace("_", " ")), justify=side, no_wrap=firm)
+        short = name.removeprefix("p_") if _is_probability(name) else name
+        table.add_column(Text(short.replace("_", " ")), justify=side, no_wrap=firm)
     for row in zip(*shown.values(), strict=True):
         cells = [_cell(name, value) for name, value in zip(shown, row, strict=True)]
         table.add_row(*map(Text, cells))
@@ -112,7 +115,7 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
 
 
 def _for_people(columns: dict[str, list]) -> dict[str, list]:
-    """Join the ends of intervals, drop standard deviations and shorten column names."""
+    """Join the ends of intervals and drop standard deviations."""
     hidden = set(_HIDDEN)
     joined: dict[str, tuple[str, list]] = {}
     for name, (low, high) in _PAIRS.items():
@@ -121,9 +124,7 @@ def _for_people(columns: dict[str, list]) -> dict[str, list]:
             joined[low] = name, [_span(low, *pair) for pair in pairs]
             hidden.add(high)
     shown = [
-        joined.get(name, (_SHORT_NAMES.get(name, name), values))
-        for name, values in columns.items()
-        if name not in hidden
+        joined.get(name, (name, values)) for name, values in columns.items() if name not in hidden
     ]
     return dict(shown)
 
@@ -136,11 +137,16 @@ def _span(name: str, low: float, high: float) -> str:
     return f"{_cell(name, low)}{between}{_cell(name, high)}"
 
 
+def _is_probability(name: str) -> bool:
+    """Return whether a column has probabilities; those of numbers, such as `p_2`, are not shown."""
+    return name == "best" or (name.startswith("p_") and name[2:3].isalpha())
+
+
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, float):
         return str(value)
-    if name in _PROBABILITIES:
+    if _is_probability(name):
         return f"{value:.1%}"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{_DIGITS}g}"

@@ -6,6 +6,7 @@ differ in brightness and in dashes, so that plots are readable without colours.
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
+from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import (
     explanation,
     leaderboard,
@@ -18,6 +19,7 @@ __all__ = [
     "calibration",
     "comparisons",
     "explanation",
+    "final_places",
     "goal_differences",
     "goal_grid",
     "history",
@@ -25,5 +27,6 @@ __all__ = [
     "leaderboard",
     "rank_probabilities",
     "scores",
+    "title_race",
     "win_probabilities",
 ]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["explanation", "leaderboard", "rank_probabilities", "scores", "win_probabilities"]
 
 _POINTS = 300
-_SMALL_CHANCE = 0.005
 
 
 def scores(
@@ -93,7 +92,7 @@ def scores(
         style.date_ticks(ax)
     else:
         ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=style.INK)
-    _label_ends(ax, names, ends)
+    style.label_ends(ax, names, ends)
     return ax
 
 
@@ -266,41 +265,8 @@ def rank_probabilities(
     chances = chances[order]
     count, places = chances.shape
     ax = style.axes(ax, (2.2 + 0.44 * places, 1.1 + 0.38 * count))
-    # One certain place must not make all others pale, nor zeros hide the other numbers.
-    most = min(chances.max(), 2.0 * np.median(chances.max(axis=1)))
-    shown = np.where(chances < _SMALL_CHANCE, np.nan, chances)
-    style.matrix(ax, shown, 0, 0.6 * most, vmax=most)
-    ax.set_facecolor(ax.images[-1].get_cmap()(0.0))
-    ax.set_xticks(range(places), [str(place) for place in range(1, places + 1)])
-    ax.set_yticks(range(count), [style.label(name) for name in names])
-    ax.xaxis.tick_top()
-    ax.set_xlabel("probability in % of each place", color=style.GREY, fontsize=9)
-    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9}
-    for row, place in enumerate(expected):
-        ax.annotate(f"{place:.1f}", (1.02, row), color=style.INK, annotation_clip=False, **frame)
-    frame |= {"xycoords": ("axes fraction", "axes fraction"), "va": "bottom", "fontsize": 8}
-    ax.annotate("expected", (1.02, 1.02), color=style.GREY, annotation_clip=False, **frame)
+    style.places(ax, chances, names, [f"{place:.1f}" for place in expected], "expected")
     return ax
-
-
-def _label_ends(ax: "Axes", names: Sequence[Hashable], ends: list[tuple]) -> None:
-    """Write names at the ends of their lines, in place of a legend."""
-    low, high = ax.get_ylim()
-    height = ax.get_window_extent().height or 300.0
-    gap = 14.0 * ax.figure.dpi / 100.0 / height * (high - low)
-    places = style.spread(np.array([end for _, end, _ in ends]), gap)
-    for name, (last, _, colour), place in zip(names, ends, places, strict=True):
-        ax.annotate(
-            style.label(name),
-            (last, place),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            fontsize=9,
-            fontweight="bold",
-            annotation_clip=False,
-        )
 
 
 def _columns_of(table: Any) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """The style that all plots share, set on their own axes only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,14 +18,19 @@ __all__ = [
     "date_ticks",
     "forest",
     "label",
+    "label_ends",
     "line",
     "matrix",
+    "places",
     "spread",
 ]
 
 INK = "#1f2a37"
 GREY = "#8a93a0"
 PALE = "#e6e9ee"
+
+# Smaller probabilities of places are left blank.
+_SMALL_CHANCE = 0.005
 
 _COLOURS = ("#14405e", "#d1663a", "#4f9d8f", "#8c5a9e", "#cc9416", "#7a8fb0")
 # One fewer than colours, so that no pair of colour and dashes repeats within thirty lines.
@@ -115,6 +120,54 @@ def matrix(ax: "Axes", values: np.ndarray, digits: int, dark: float, **image: An
             ax.text(column, row, text, color=colour, ha="center", va="center")
     ax.tick_params(length=0)
     ax.spines[["left", "bottom"]].set_visible(False)
+
+
+def places(
+    ax: "Axes", chances: np.ndarray, names: Iterable, beside: Sequence[str], title: str
+) -> None:
+    """Draw the probabilities of places, one row for each name, with a column of texts beside.
+
+    Args:
+        ax: the axes.
+        chances: probabilities of shape (names, places).
+        names: the name of each row.
+        beside: a text for each row.
+        title: the title of the texts.
+    """
+    # One certain place must not make all others pale, nor zeros hide the other numbers.
+    most = min(chances.max(), 2.0 * np.median(chances.max(axis=1)))
+    matrix(ax, np.where(chances < _SMALL_CHANCE, np.nan, chances), 0, 0.6 * most, vmax=most)
+    ax.set_facecolor(ax.images[-1].get_cmap()(0.0))
+    columns = range(chances.shape[1])
+    ax.set_xticks(columns, [str(place + 1) for place in columns])
+    ax.set_yticks(range(len(chances)), [label(name) for name in names])
+    ax.xaxis.tick_top()
+    ax.set_xlabel("probability in % of each place", color=GREY, fontsize=9)
+    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9}
+    for row, text in enumerate(beside):
+        ax.annotate(text, (1.02, row), color=INK, annotation_clip=False, **frame)
+    frame |= {"xycoords": ("axes fraction", "axes fraction"), "va": "bottom", "fontsize": 8}
+    ax.annotate(title, (1.02, 1.02), color=GREY, annotation_clip=False, **frame)
+
+
+def label_ends(ax: "Axes", names: Sequence, ends: list[tuple]) -> None:
+    """Write names at the ends of their lines, in place of a legend."""
+    low, high = ax.get_ylim()
+    height = ax.get_window_extent().height or 300.0
+    gap = 14.0 * ax.figure.dpi / 100.0 / height * (high - low)
+    places = spread(np.array([end for _, end, _ in ends]), gap)
+    for name, (last, _, colour), place in zip(names, ends, places, strict=True):
+        ax.annotate(
+            label(name),
+            (last, place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+            fontweight="bold",
+            annotation_clip=False,
+        )
 
 
 def _shades() -> "LinearSegmentedColormap":

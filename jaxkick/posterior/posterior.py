@@ -41,6 +41,7 @@ from jaxkick.posterior.joint import (
 from jaxkick.posterior.leaderboard import Difference, Scale, choose_competitors
 from jaxkick.posterior.predictor import AbstractPredictor, make_query, score_points
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
+from jaxkick.posterior.simulated import Simulated, simulate
 from jaxkick.posterior.suggestions import (
     GOALS,
     MatchSuggestions,
@@ -546,6 +547,39 @@ class Posterior(AbstractPredictor, eqx.Module):
             rank_error,
             self.data.index.library,
         )
+
+    def simulate(
+        self,
+        fixtures: Any,
+        draws: int = 10_000,
+        *,
+        seed: int = 0,
+        allow_unknown: bool = False,
+    ) -> Simulated:
+        """Play matches many times, from coherent draws of all scores at their times.
+
+        Each draw is one course of events: the scores of all competitors follow one draw of
+        their paths from the joint posterior, and each match is drawn from the likelihood at
+        these scores. So matches of one competitor are positively correlated. Simulated results
+        do not change scores: the uncertainty about a score, which later results would reduce,
+        is already in its draws.
+
+        Args:
+            fixtures: a table with the columns of the table that `Dataset.from_frame` read.
+                Outcomes are not needed and not read.
+            draws: the number of draws.
+            seed: the seed of the random numbers.
+            allow_unknown: as in `predict`; a newcomer has one path of scores in each draw.
+
+        Returns:
+            The simulated results, differences or goals, depending on the likelihood; for
+            `jaxkick.simulation.league_table`.
+
+        Raises:
+            DataError: if the data was not read from a table of matches, a column is missing, a
+                name is unknown, or outcomes of the model have no winner.
+        """
+        return simulate(self, fixtures, draws, seed, allow_unknown)
 
     def describe(self) -> str:
         """Describe the model in plain words, in the data's unit of time."""

@@ -312,3 +312,35 @@ def test_winners_and_losers_in_parquet_and_single_precision(tmp_path):
     (record,) = json.loads(ran.out)
     assert record["name"] == expected["name"]
     assert record["rating"] == pytest.approx(expected["rating"], abs=0.5)
+
+
+def test_simulate_agrees_with_python(league, posterior, tmp_path):
+    folder = tmp_path / "season"
+    options = ("--since", "2021-01-01", "--draws", 500, "--seed", 3, "--zone", "last=5")
+    command = ("simulate", league.folder, "--fixtures", league.later)
+    ran = run(*command, *options, "-o", folder, "--format", "json")
+    assert ran.code == 0, ran.err
+    assert "equal points are decided by head_to_head, random" in ran.err
+    rest = pd.DataFrame(play(SIZE + 6)[SIZE:], columns=["date", "home", "away", "h", "a"])
+    played = pd.read_csv(league.results).query("date >= '2021-01-01'")
+    saved = jk.load(league.folder / "model.jaxkick")
+    simulated = saved.simulate(rest, 500, seed=3)
+    expected = jk.simulation.league_table(played, simulated, zones={"last": 5}, seed=3)
+    agree(json.loads(ran.out), pd.DataFrame(expected.columns()))
+    assert {path.name for path in folder.iterdir()} == {"season.csv", "matches.csv", "places.png"}
+    season = pd.read_csv(folder / "season.csv")
+    np.testing.assert_allclose(season["place_2"], expected.probabilities[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--points", "3/1"), "--points is '3/1'. Write WIN/TIE/LOSS"),
+        (("--zone", "last=x"), "--zone is 'last=x'. Write NAME=PLACES"),
+        (("--since", "2030-01-01"), "--since is '2030-01-01', but the last match of the model"),
+    ],
+)
+def test_simulate_refuses(league, options, message):
+    ran = run("simulate", league.folder, "--fixtures", league.later, *options)
+    assert ran.code == 2
+    assert message in ran.err

@@ -46,7 +46,7 @@ def test_the_command_of_the_readme_is_that_of_the_checks():
 def test_the_reference_has_every_public_name():
     pages = "".join(page.read_text() for page in (GUIDE / "reference").glob("*.md"))
     listed = set(re.findall(r"^::: (jaxkick\S*)", pages, re.MULTILINE))
-    modules = {"datasets", "evaluation", "kernels", "likelihoods", "plotting"}
+    modules = {"datasets", "evaluation", "kernels", "likelihoods", "plotting", "simulation"}
     for name in set(jaxkick.__all__) - modules:
         assert f"jaxkick.{name}" in listed
     for module in modules - {"kernels", "likelihoods"}:

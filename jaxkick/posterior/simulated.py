@@ -1,0 +1,343 @@
+"""Simulated matches: outcomes drawn from coherent draws of all scores."""
+
+import dataclasses
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from jaxkick._typing import Array, Key
+from jaxkick.data.encoding import Index
+from jaxkick.data.queries import Directory, Match, Query, read_matches, read_query
+from jaxkick.data.reading import naming_columns
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, TIE, Feature, with_role
+from jaxkick.data.tables import make_table, name_column
+from jaxkick.errors import DataError, plain
+from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.parameters import resolve
+from jaxkick.posterior.joint import draw_scores
+
+if TYPE_CHECKING:
+    from jaxkick.posterior.posterior import Posterior
+
+__all__ = ["Kind", "Players", "Simulated", "check_draws", "read_fixtures", "side_label", "simulate"]
+
+Kind: TypeAlias = Literal["result", "difference", "goals"]
+
+# Outcomes are drawn for this many matches at once.
+_BATCHES = (1 << 12, 1 << 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulated:
+    """Simulated outcomes of matches, one for each match and draw.
+
+    Attributes:
+        first: the first side of each match: its name, or the names of a line-up joined by " + ".
+        second: the second side of each match.
+        numbers: the time of each match in the data's unit; see `times`.
+        outcomes: the outcomes, of shape (draws, matches); of shape (draws, matches, 2) for goals.
+        kind: the kind of outcomes: `"result"` (+1, 0 and -1), `"difference"` or `"goals"`.
+        index: names and times of the data, and the meaning of the columns of its table.
+    """
+
+    first: tuple[Hashable, ...]
+    second: tuple[Hashable, ...]
+    numbers: np.ndarray
+    outcomes: np.ndarray
+    kind: Kind
+    index: Index
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return len(self.outcomes)
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time of each match, as in the data."""
+        return self.index.scale.to_user(self.numbers)
+
+    @property
+    def goals(self) -> np.ndarray | None:
+        """The goals of both sides, of shape (draws, matches, 2), if the model has goals."""
+        return self.outcomes if self.kind == "goals" else None
+
+    @property
+    def differences(self) -> np.ndarray | None:
+        """The first side's goals minus the second's, if the model has differences or goals."""
+        if self.kind == "goals":
+            return self.outcomes[..., 0] - self.outcomes[..., 1]
+        return self.outcomes if self.kind == "difference" else None
+
+    @property
+    def results(self) -> np.ndarray:
+        """The results of the first sides, of shape (draws, matches): +1 win, 0 tie, -1 loss."""
+        outcomes = self.outcomes if self.differences is None else self.differences
+        return np.sign(outcomes).astype(np.int8)
+
+    def take(self, chosen: np.ndarray) -> "Simulated":
+        """Choose matches by a boolean mask or by numbers."""
+        places = np.arange(len(self.first))[chosen].tolist()
+        return dataclasses.replace(
+            self,
+            first=tuple(self.first[place] for place in places),
+            second=tuple(self.second[place] for place in places),
+            numbers=self.numbers[chosen],
+            outcomes=self.outcomes[:, chosen],
+        )
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of `to_frame` as NumPy arrays."""
+        results = self.results
+        columns = {
+            "time": self.times,
+            "first": name_column(self.first),
+            "second": name_column(self.second),
+        }
+        chances = {"p_win": 1, "p_tie": 0, "p_loss": -1}
+        columns |= {name: np.mean(results == result, axis=0) for name, result in chances.items()}
+        if self.kind == "goals":
+            goals = np.mean(self.outcomes, axis=0)
+            return columns | {"first_expected": goals[:, 0], "second_expected": goals[:, 1]}
+        if self.kind == "difference":
+            columns["expected"] = np.mean(self.outcomes, axis=0)
+        return columns
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table with one row for each match: frequencies of results, and mean goals.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        return make_table(self.columns(), library or self.index.library)
+
+    def __repr__(self) -> str:
+        matches = "1 match" if len(self.first) == 1 else f"{len(self.first):,} matches"
+        title = f"Simulation of {matches}, {self.draws:,} draws"
+        return f"{title}\n{make_table(self.columns(), None)!r}"
+
+
+class Players(NamedTuple):
+    """The scores of matches and the likelihood of their outcomes.
+
+    Attributes:
+        scores: drawn scores, of shape (draws, matches); of shape (draws, matches, 2) if a match
+            has two.
+        likelihood: the likelihood of outcomes given these scores.
+        kind: the kind of outcomes.
+    """
+
+    scores: np.ndarray
+    likelihood: AbstractLikelihood
+    kind: Kind
+
+    @classmethod
+    def draw(
+        cls,
+        posterior: "Posterior",
+        match: Match,
+        time: Any,
+        key: Key[Array, ""],
+        draws: int,
+        allow_unknown: bool,
+    ) -> "Players":
+        """Draw the scores of matches from the joint posterior.
+
+        Args:
+            posterior: the posterior.
+            match: the matches; lists of sides.
+            time: one time for all or one for each, in the user's terms.
+            key: a random key.
+            draws: the number of draws.
+            allow_unknown: whether names that are not in the data are allowed.
+
+        Raises:
+            DataError: if a name is unknown, or outcomes of the model have no winner.
+        """
+        likelihood, kind = _likelihood_of(posterior)
+        index = posterior.data.index
+        queries = _read_scores(index, match, time, allow_unknown)
+        if any(((query.features < 0) & (query.groups != "")).any() for query in queries):
+            posterior.model.check_newcomers()
+            directory = cast("Directory", _WithNewcomers(index))
+            queries = _read_scores(directory, match, time, allow_unknown=True)
+        scores = np.asarray(draw_scores(posterior, _stacked(queries, len(index.names)), key, draws))
+        if len(queries) == 1:
+            return cls(scores, likelihood, kind)
+        scores = scores.reshape(draws, len(queries), -1)
+        return cls(scores.transpose(0, 2, 1), likelihood, kind)
+
+    def play(self, key: Key[Array, ""]) -> np.ndarray:
+        """Draw the outcome of each match and draw; floats if outcomes are continuous."""
+        wide = self.likelihood.num_predictors == 2
+        shape = self.scores.shape[:-1] if wide else self.scores.shape
+        flat = self.scores.reshape(-1, 2) if wide else self.scores.ravel()
+        batch = next((size for size in _BATCHES if size >= len(flat)), _BATCHES[-1])
+        outcomes = np.empty(flat.shape, flat.dtype)
+        for begin in range(0, len(flat), batch):
+            part = flat[begin : begin + batch]
+            # Batches have few sizes, so that few programs are compiled.
+            padding = [(0, batch - len(part)), (0, 0)][: flat.ndim]
+            drawn = _sample(self.likelihood, np.pad(part, padding), jax.random.fold_in(key, begin))
+            outcomes[begin : begin + batch] = np.asarray(drawn)[: len(part)]
+        if wide and self.kind != "goals":
+            # The second number of a result is ignored.
+            return _whole(outcomes[:, 0].reshape(shape))
+        return _whole(outcomes.reshape(self.scores.shape))
+
+
+@eqx.filter_jit
+def _sample(likelihood: AbstractLikelihood, scores: Array, key: Key[Array, ""]) -> Array:
+    return likelihood.sample(key, scores)
+
+
+def _whole(outcomes: np.ndarray) -> np.ndarray:
+    """Store whole numbers as 32-bit integers."""
+    numbers = np.rint(outcomes).astype(np.int32)
+    return numbers if np.array_equal(numbers, outcomes) else outcomes
+
+
+def simulate(
+    posterior: "Posterior", fixtures: Any, draws: int, seed: int, allow_unknown: bool
+) -> Simulated:
+    """Play fixtures; see `Posterior.simulate`."""
+    check_draws(draws)
+    index = posterior.data.index
+    match, times = read_fixtures(index, fixtures)
+    drawing, playing = jax.random.split(jax.random.key(seed))
+    with naming_columns(index.schema):
+        players = Players.draw(posterior, match, times, drawing, draws, allow_unknown)
+    first, second = (tuple(map(side_label, side)) for side in match[:2])
+    numbers = np.atleast_1d(index.to_time(times, "time"))
+    return Simulated(first, second, numbers, players.play(playing), players.kind, index)
+
+
+def check_draws(draws: int) -> None:
+    """Refuse a number of draws that is not positive."""
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
+        raise DataError(
+            "{argument} is {value}, but must be a positive whole number",
+            argument="draws",
+            value=draws,
+        )
+
+
+def read_fixtures(index: Index, fixtures: Any) -> tuple[Match, Any]:
+    """Read matches to play and their times from a table with the columns of the data's own."""
+    if index.schema is None:
+        raise DataError(
+            "The data was not made from a table, so the meaning of columns is unknown",
+            "Make the data with `Dataset.from_frame` to simulate fixtures.",
+        )
+    if index.schema.is_ranking:
+        raise DataError(
+            "The data has rankings, but only matches of two sides can be simulated",
+            "Use `predict_ranking`, which gives the probabilities of all places of an event.",
+        )
+    match, times = read_matches(index, fixtures)
+    if not len(match.first):
+        raise DataError("{argument} has no matches", argument="fixtures")
+    return match, times
+
+
+def side_label(side: Any) -> Hashable:
+    """The name of a side; integers as they are, other names as text, a line-up as one text."""
+    if isinstance(side, (list, tuple, Mapping)) and not isinstance(side, Feature):
+        names = [side_label(name) for name in side]
+        return names[0] if len(names) == 1 else " + ".join(sorted(map(str, names)))
+    side = plain(side)
+    return side if isinstance(side, int) else str(side)
+
+
+def _likelihood_of(posterior: "Posterior") -> tuple[AbstractLikelihood, Kind]:
+    """The likelihood of a match given all its scores, and the kind of its outcomes."""
+    model, schema = posterior.model, posterior.data.schema
+    dtype, likelihood = posterior.data.coefficients.dtype, posterior.model.duel
+    if schema is not None and schema.counts is not None:
+        two = likelihood.num_predictors == 2
+        return resolve(likelihood if two else likelihood.count(), dtype), "goals"
+    if schema is not None and schema.tie_effects:
+        return resolve(model.likelihood_of(""), dtype), "result"
+    if likelihood.num_predictors != 1 or not likelihood.has_results:
+        raise DataError(
+            f"Outcomes of {type(likelihood).__name__} ({likelihood.domain}) have no winner",
+            "Simulate matches with a model of results, differences, or goals of both sides "
+            "(`counts=` of `Dataset.from_frame`).",
+        )
+    return resolve(likelihood, dtype), "result" if likelihood.levels else "difference"
+
+
+def _read_scores(directory: Directory, match: Match, time: Any, allow_unknown: bool) -> list[Query]:
+    """The combination of features of each score that a match has, as in `predict`."""
+    first, second, favour = match
+    schema = directory.schema
+
+    def read(sides: Mapping[str, tuple[Any, float]], covariates: Mapping) -> Query:
+        return read_query(directory, time, sides, covariates, allow_unknown)
+
+    if schema is not None and schema.counts is not None:
+        against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
+        return [
+            read(
+                {"first": (with_role(one, ATTACK), 1.0), "second": (with_role(two, DEFENCE), -1.0)},
+                {**signed, LEVEL: 1.0},
+            )
+            for one, two, signed in ((first, second, favour), (second, first, against))
+        ]
+    found = [read({"first": (first, 1.0), "second": (second, -1.0)}, favour)]
+    if schema is not None and schema.tie_effects:
+        # One side at a time: two sides would have a skill as a pair.
+        sides = {"first": first, "second": second}.items()
+        parts = [read({name: (with_role(side, TIE), 1.0)}, {}) for name, side in sides]
+        joined = (np.hstack(part) for part in zip(*(each[2:] for each in parts), strict=True))
+        found.append(Query(parts[0].shape, parts[0].times, *joined))
+    return found
+
+
+class _WithNewcomers:
+    """An index that also numbers unknown names, after the known ones.
+
+    So that an unknown competitor is the same one in all its matches.
+    """
+
+    def __init__(self, index: Index):
+        self._index = index
+        self._newcomers: dict[Hashable, int] = {}
+
+    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
+        """The numbers of features, known or not."""
+        names = list(names)
+        found = self._index.feature_ids(names)
+        for place in np.flatnonzero(found < 0).tolist():
+            number = len(self._index.names) + len(self._newcomers)
+            found[place] = self._newcomers.setdefault(names[place], number)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+
+def _stacked(queries: Sequence[Query], num_known: int) -> Query:
+    """Join queries one below the other; features of a number from `num_known` on are unknown."""
+    width = max(query.features.shape[1] for query in queries)
+
+    def stack(parts: Iterable[np.ndarray], empty: Any) -> np.ndarray:
+        padded = [
+            np.pad(part, [(0, 0), (0, width - part.shape[1])], constant_values=empty)
+            for part in parts
+        ]
+        return np.concatenate(padded)
+
+    times = np.concatenate([query.times for query in queries])
+    numbers = stack((query.features for query in queries), -1)
+    return Query(
+        times.shape,
+        times,
+        features=np.where(numbers < num_known, numbers, -1),
+        groups=stack((query.groups for query in queries), ""),
+        coefficients=stack((query.coefficients for query in queries), 0.0),
+        codes=numbers,
+    )
