@@ -18,21 +18,22 @@ import numpy as np
 from jaxkick._typing import Array, Float
 from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.queries import Query
+from jaxkick.data.queries import Query, read_query
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import HOME, LEVEL, Feature
 from jaxkick.data.tables import make_table, name_column
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
 from jaxkick.inference.problem import make_problem
 from jaxkick.model import Model
 from jaxkick.posterior.joint import reach_of
-from jaxkick.posterior.leaderboard import Points
+from jaxkick.posterior.leaderboard import Points, Scale, choose_competitors
+from jaxkick.posterior.predictor import score_points
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Explanation", "check_earlier", "explain_combination", "subtract"]
+__all__ = ["Explanation", "explain"]
 
 # The error of the solve: one right-hand side is cheap, and contributions should add up.
 _TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
@@ -142,7 +143,47 @@ class Explanation(NamedTuple):
         return f"Explanation({self.summary()!r})"
 
 
-def explain_combination(
+def explain(
+    posterior: "Posterior",
+    name: Hashable,
+    time: Any,
+    since: Any,
+    before: "Posterior | None",
+    scale: Scale | tuple[float, float] | str | None,
+) -> Explanation:
+    """Split a rating, or its change, into contributions; see `Posterior.explain`."""
+    if since is not None and before is not None:
+        raise DataError(
+            "{argument} and {before} are both given",
+            "Pass one of them.",
+            argument="since",
+            mentions=["before"],
+        )
+    if before is not None:
+        _check_earlier(before, posterior)
+        time = (
+            posterior.data.index.scale.to_user(posterior.data.index.latest)[()]
+            if time is None
+            else time
+        )
+        old, new = (each.explain(name, time, scale=scale) for each in (before, posterior))
+        return _subtract(new, old)
+    directory = posterior.data.index
+    chosen = choose_competitors(directory, names=[name])
+    times = [directory.to_time(chosen.time if time is None else time, "time")]
+    change = None
+    if since is not None:
+        times.insert(0, directory.to_time(since, "since"))
+        shown = str(directory.scale.to_user(times[0])[()])
+        change = f"since {shown.removesuffix('T00:00:00.000')}"
+    asked = directory.scale.to_user(np.array(times, np.float64))
+    sides = {"name": (chosen.features * len(times), 1.0)}
+    query = read_query(directory, asked, sides, {})
+    points = score_points(posterior, scale, asked[-1] if chosen.by_counts else None)
+    return _explain_combination(posterior, query, points, plain(name), change)
+
+
+def _explain_combination(
     posterior: "Posterior",
     query: Query,
     points: Points,
@@ -193,7 +234,7 @@ def explain_combination(
     )
 
 
-def check_earlier(before: "Posterior", now: "Posterior") -> None:
+def _check_earlier(before: "Posterior", now: "Posterior") -> None:
     """Refuse a posterior whose matches are not the first ones of another."""
     old, new = before.data.observations, now.data.observations
     count = len(old.times)
@@ -209,7 +250,7 @@ def check_earlier(before: "Posterior", now: "Posterior") -> None:
         )
 
 
-def subtract(now: Explanation, before: Explanation) -> Explanation:
+def _subtract(now: Explanation, before: Explanation) -> Explanation:
     """Explain the change between two posteriors, the earlier one of the first matches only."""
     count = len(before.row)
 

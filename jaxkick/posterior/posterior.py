@@ -17,10 +17,9 @@ from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
-from jaxkick.data.queries import Query, check_known, read_names, read_query
+from jaxkick.data.queries import Query, check_known, read_names
 from jaxkick.data.reading import Rules, refuse_repeats
-from jaxkick.data.schema import LEVEL
-from jaxkick.data.tables import make_table, name_column
+from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod, Linearization
@@ -28,9 +27,8 @@ from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
 from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
-from jaxkick.parameters import resolve
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.explanation import Explanation, check_earlier, explain_combination, subtract
+from jaxkick.posterior.explanation import Explanation, explain
 from jaxkick.posterior.joint import (
     covariance_of,
     draw_scores,
@@ -38,17 +36,11 @@ from jaxkick.posterior.joint import (
     is_joint,
     variance_of,
 )
-from jaxkick.posterior.leaderboard import Difference, Scale, choose_competitors
+from jaxkick.posterior.leaderboard import Difference, Scale
 from jaxkick.posterior.predictor import AbstractPredictor, make_query, score_points
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 from jaxkick.posterior.simulated import Simulated, simulate
-from jaxkick.posterior.suggestions import (
-    GOALS,
-    MatchSuggestions,
-    chances_of_best,
-    choose_matches,
-    read_candidates,
-)
+from jaxkick.posterior.suggestions import MatchSuggestions, suggest
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
@@ -450,33 +442,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             DataError: if the name is unknown, `since` and `before` are both given, or `before`
                 is a posterior of other matches.
         """
-        if since is not None and before is not None:
-            raise DataError(
-                "{argument} and {before} are both given",
-                "Pass one of them.",
-                argument="since",
-                mentions=["before"],
-            )
-        if before is not None:
-            check_earlier(before, self)
-            time = (
-                self.data.index.scale.to_user(self.data.index.latest)[()] if time is None else time
-            )
-            old, new = (each.explain(name, time, scale=scale) for each in (before, self))
-            return subtract(new, old)
-        directory = self.data.index
-        chosen = choose_competitors(directory, names=[name])
-        times = [directory.to_time(chosen.time if time is None else time, "time")]
-        change = None
-        if since is not None:
-            times.insert(0, directory.to_time(since, "since"))
-            shown = str(directory.scale.to_user(times[0])[()])
-            change = f"since {shown.removesuffix('T00:00:00.000')}"
-        asked = directory.scale.to_user(np.array(times, np.float64))
-        sides = {"name": (chosen.features * len(times), 1.0)}
-        query = read_query(directory, asked, sides, {})
-        points = score_points(self, scale, asked[-1] if chosen.by_counts else None)
-        return explain_combination(self, query, points, plain(name), change)
+        return explain(self, name, time, since, before, scale)
 
     def suggest_matches(
         self,
@@ -508,45 +474,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             DataError: if a name or the goal is unknown, or outcomes say nothing about who is
                 better.
         """
-        if goal not in GOALS:
-            raise DataError(
-                "{argument} is {value}, but must be 'best' or 'ranking'",
-                argument="goal",
-                value=goal,
-            )
-        given = [each for each in candidates or () if isinstance(each, tuple | list)]
-        names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
-        chosen = choose_competitors(self.data.index, time, names)
-        places = {name: place for place, name in enumerate(chosen.names)}
-        pairs = read_candidates(candidates, chosen.names, places)
-        sides = {"names": (chosen.features, 1.0)}
-        query = read_query(self.data.index, chosen.time, sides, {})
-        mean = np.asarray(self._score_query(query).mean, np.float64)
-        covariance = covariance_of(self, query)
-        likelihood = resolve(self.model.duel, jnp.result_type(float))
-        if chosen.by_counts:
-            # Equal teams whose sums of attack and defence differ by d have the score d / 2.
-            level = float(self.linear_combination(LEVEL, chosen.time).mean)
-            likelihood = likelihood.difference(level)
-            mean, covariance = 0.5 * mean, 0.25 * covariance
-        if likelihood is None or not likelihood.has_results:
-            raise DataError(
-                "The outcomes of this model say nothing about who is better",
-                "Use a likelihood of results or differences.",
-            )
-        numbers, gains = choose_matches(mean, covariance, pairs, likelihood, goal, n, seed)
-        chances, rank_error = chances_of_best(mean, covariance, seed)
-        first, second = (name_column([chosen.names[k] for k in side]) for side in pairs[numbers].T)
-        best = int(np.argmax(chances))
-        return MatchSuggestions(
-            first,
-            second,
-            gains,
-            chosen.names[best],
-            float(chances[best]),
-            rank_error,
-            self.data.index.library,
-        )
+        return suggest(self, candidates, time, goal, n, seed)
 
     def simulate(
         self,

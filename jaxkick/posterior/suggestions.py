@@ -12,20 +12,28 @@ posterior means.
 
 from collections.abc import Hashable, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._typing import Array, Float
-from jaxkick.data.tables import make_table
+from jaxkick.data.queries import read_query
+from jaxkick.data.schema import LEVEL
+from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.parameters import resolve
+from jaxkick.posterior.joint import covariance_of
+from jaxkick.posterior.leaderboard import choose_competitors
 
-__all__ = ["GOALS", "MatchSuggestions", "chances_of_best", "choose_matches", "read_candidates"]
+if TYPE_CHECKING:
+    from jaxkick.posterior.posterior import Posterior
 
-GOALS = ("best", "ranking")
+__all__ = ["MatchSuggestions", "suggest"]
+
+_GOALS = ("best", "ranking")
 
 _DRAWS = 2000
 _FUTURES = 8
@@ -73,7 +81,57 @@ class MatchSuggestions(NamedTuple):
         )
 
 
-def read_candidates(
+def suggest(
+    posterior: "Posterior",
+    candidates: Sequence[Any] | None,
+    time: Any,
+    goal: str,
+    n: int,
+    seed: int,
+) -> MatchSuggestions:
+    """Suggest informative matches; see `Posterior.suggest_matches`."""
+    if goal not in _GOALS:
+        raise DataError(
+            "{argument} is {value}, but must be 'best' or 'ranking'",
+            argument="goal",
+            value=goal,
+        )
+    given = [each for each in candidates or () if isinstance(each, tuple | list)]
+    names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
+    chosen = choose_competitors(posterior.data.index, time, names)
+    places = {name: place for place, name in enumerate(chosen.names)}
+    pairs = _read_candidates(candidates, chosen.names, places)
+    sides = {"names": (chosen.features, 1.0)}
+    query = read_query(posterior.data.index, chosen.time, sides, {})
+    mean = np.asarray(posterior._score_query(query).mean, np.float64)
+    covariance = covariance_of(posterior, query)
+    likelihood = resolve(posterior.model.duel, jnp.result_type(float))
+    if chosen.by_counts:
+        # Equal teams whose sums of attack and defence differ by d have the score d / 2.
+        level = float(posterior.linear_combination(LEVEL, chosen.time).mean)
+        likelihood = likelihood.difference(level)
+        mean, covariance = 0.5 * mean, 0.25 * covariance
+    if likelihood is None or not likelihood.has_results:
+        raise DataError(
+            "The outcomes of this model say nothing about who is better",
+            "Use a likelihood of results or differences.",
+        )
+    numbers, gains = _choose_matches(mean, covariance, pairs, likelihood, goal, n, seed)
+    chances, rank_error = _chances_of_best(mean, covariance, seed)
+    first, second = (name_column([chosen.names[k] for k in side]) for side in pairs[numbers].T)
+    best = int(np.argmax(chances))
+    return MatchSuggestions(
+        first,
+        second,
+        gains,
+        chosen.names[best],
+        float(chances[best]),
+        rank_error,
+        posterior.data.index.library,
+    )
+
+
+def _read_candidates(
     candidates: Sequence[Any] | None, names: list[Hashable], places: dict[Hashable, int]
 ) -> np.ndarray:
     """Read the pairs that may play, as places of their competitors [pairs, 2].
@@ -100,6 +158,15 @@ def read_candidates(
                     row=row,
                     value=pair,
                 )
+            late = [name for name in pair if name not in places]
+            if late:
+                raise DataError(
+                    f"{late[0]!r} in {{argument}} has no matches by then",
+                    "Leave it out, or choose a later {time}.",
+                    argument="candidates",
+                    row=row,
+                    mentions=["time"],
+                )
             pairs.append((places[pair[0]], places[pair[1]]))
     if not pairs:
         raise DataError(
@@ -110,7 +177,7 @@ def read_candidates(
     return np.array(pairs)
 
 
-def choose_matches(
+def _choose_matches(
     mean: np.ndarray,
     covariance: np.ndarray,
     pairs: np.ndarray,
@@ -126,7 +193,7 @@ def choose_matches(
         covariance: their joint covariance.
         pairs: the places of the competitors of each possible match.
         likelihood: the likelihood of the outcome of a match.
-        goal: one of `GOALS`.
+        goal: one of `_GOALS`.
         count: the number of matches.
         seed: the seed of the draws.
 
@@ -138,7 +205,7 @@ def choose_matches(
     chosen, gains = [], []
     numbers = np.arange(len(pairs))
     if goal == "best":
-        chances = chances_of_best(mean, covariance, seed)[0]
+        chances = _chances_of_best(mean, covariance, seed)[0]
         favourites = np.argsort(-chances, kind="stable")[:_FAVOURITES]
         numbers = np.flatnonzero(np.isin(pairs, favourites).any(axis=1))
         pairs = pairs[numbers]
@@ -162,7 +229,7 @@ def choose_matches(
     return numbers[chosen], np.array(gains)
 
 
-def chances_of_best(
+def _chances_of_best(
     mean: np.ndarray, covariance: np.ndarray, seed: int
 ) -> tuple[np.ndarray, float]:
     """Return the probability of each competitor to be the best, and the expected rank error.
