@@ -12,7 +12,14 @@ from jax.core import Tracer
 
 from jaxkick._typing import Bool
 
-__all__ = ["call_compiled", "compute_once", "is_known", "jit_by_size", "square_once"]
+__all__ = [
+    "call_compiled",
+    "compute_once",
+    "hold_constant",
+    "is_known",
+    "jit_by_size",
+    "square_once",
+]
 
 Output = TypeVar("Output")
 
@@ -28,6 +35,11 @@ def is_known(value: Any) -> bool:
     if isinstance(value, Tracer):
         return False
     return not isinstance(value, Array) or (value.is_fully_addressable or value.is_fully_replicated)
+
+
+def hold_constant(tree: Output) -> Output:
+    """Stop derivatives at all arrays of a tree."""
+    return jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
 
 
 @eqx.filter_jit

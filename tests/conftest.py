@@ -62,6 +62,15 @@ def _few_programs():
         gc.collect()
 
 
+# Their tests take longest. They come first, so that all processes end at about the same time.
+_LONG_FILES = ("test_notebooks.py", "test_processes.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Start with the longest tests."""
+    items.sort(key=lambda item: item.path.name not in _LONG_FILES)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep the tests of a file in one process, which compiles their programs once."""

@@ -48,7 +48,7 @@ def data_of(likelihood):
 
 
 def outputs(numbers, data, likelihood, method):
-    """Moments of scores at entries and elsewhere, and the probability or density of an outcome."""
+    """Moments at entries and elsewhere, the evidence, and the probability of an outcome."""
     kernel = kernels.Matern12(numbers.variance, numbers.lengthscale)
     own = likelihood() if likelihood is likelihoods.Logit else likelihood(numbers.noise)
     data = dataclasses.replace(
@@ -56,7 +56,8 @@ def outputs(numbers, data, likelihood, method):
     )
     posterior = jk.infer(jk.Model(kernel, own), data, method, tol=1e-11)
     ahead = posterior.predict([0, 2], [1, 7], [2.3, 5.0], allow_unknown=True)
-    parts = (*posterior.observations, ahead.mean, ahead.variance, ahead.log_prob(1.0))
+    evidence = posterior.log_marginal_likelihood[None]
+    parts = (*posterior.observations, evidence, ahead.mean, ahead.variance, ahead.log_prob(1.0))
     return jnp.concatenate(parts)
 
 
@@ -82,7 +83,7 @@ def test_derivatives_of_everything_in_everything(likelihood, method):
     if likelihood is likelihoods.Logit:
         names -= {"noise", "outcome"}
     for name, _ in itertools.product(sorted(names), range(2)):
-        combination = jnp.asarray(rng.normal(size=22))
+        combination = jnp.asarray(rng.normal(size=23))
         value = getattr(numbers, name)
         direction = jnp.asarray(rng.normal(size=value.shape))
         _, slopes = combined(numbers, combination)

@@ -35,7 +35,7 @@ class EventBlock(eqx.Module):
 
     @property
     def present(self) -> Bool[Array, "E S"]:
-        """Whether an event has this side."""
+        """True for the sides that an event has."""
         return self.members < _NONE
 
     def gather(self, values: Array) -> Array:

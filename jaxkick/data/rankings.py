@@ -259,7 +259,7 @@ def _repeated(events: np.ndarray, names: list) -> list:
 
 
 def _has_hole(events: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Whether a rank comes after one that nobody has, which no tie explains.
+    """Return whether a rank comes after one that nobody has, which no tie explains.
 
     After a tie of two for rank 2 comes rank 3 or rank 4.
     """

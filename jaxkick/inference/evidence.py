@@ -29,12 +29,11 @@ from jaxkick.inference.fixed_point import LoopResult
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Problem, Sites, cavities_of
 
-__all__ = ["evidence_slope", "log_evidence"]
+__all__ = ["evidence_slope", "log_evidence", "with_slope"]
 
 Tree = TypeVar("Tree")
 
 
-@eqx.filter_custom_jvp
 def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> Scalar:
     """The log-marginal likelihood (EP), or its lower bound (reverse KL).
 
@@ -49,15 +48,29 @@ def log_evidence(problem: Problem, method: AbstractMethod, end: LoopResult) -> S
     Returns:
         The evidence.
     """
-    return end.observed - method.site_terms(end.cavities, end.sites) + end.log_normaliser
+    value = end.observed - method.site_terms(end.cavities, end.sites) + end.log_normaliser
+    return with_slope(value, problem, method, end.sites)
 
 
-@log_evidence.def_jvp
-def _log_evidence_jvp(primals, tangents):
-    problem, method, end = primals
-    along = evidence_slope(problem, method, end.sites)
-    _, tangent = eqx.filter_jvp(along, (problem,), (tangents[0],))
-    return log_evidence(*primals), tangent
+@eqx.filter_custom_jvp
+def with_slope(value: Scalar, problem: Problem, method: AbstractMethod, sites: Sites) -> Scalar:
+    """Give the log evidence at a fixed point its derivative in the problem, and no other.
+
+    Args:
+        value: the log evidence.
+        problem: model and data.
+        method: the inference method.
+        sites: the sites of its fixed point.
+    """
+    return value
+
+
+@with_slope.def_jvp
+def _with_slope_jvp(primals, tangents):
+    value, problem, method, sites = primals
+    along = evidence_slope(problem, method, sites)
+    _, tangent = eqx.filter_jvp(along, (problem,), (tangents[1],))
+    return value, tangent
 
 
 def evidence_slope(

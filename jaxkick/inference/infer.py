@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
+import jax
 from jaxtyping import ArrayLike
 
-from jaxkick._typing import Scalar
-from jaxkick._xla import is_known
+from jaxkick._typing import Array, Bool, Scalar
+from jaxkick._xla import hold_constant, is_known
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.checks import check_fit, check_kinds, check_method, read_mask, read_start
+from jaxkick.inference.evidence import with_slope
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation
-from jaxkick.inference.problem import Sites, restart_ages
+from jaxkick.inference.problem import Sites, make_problem, restart_ages
 from jaxkick.inference.solve import Progress, Solution, run
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
@@ -102,4 +105,30 @@ def log_marginal_likelihood(
     Returns:
         The log evidence (EP), or a lower bound on it (reverse KL).
     """
-    return infer(model, data, method, **options).log_marginal_likelihood
+    if all(map(is_known, jax.tree.leaves((model, data)))):
+        return infer(model, data, method, **options).log_marginal_likelihood
+    # The derivative of the fixed point is not needed, and takes long to trace.
+    posterior = infer(*hold_constant((model, data)), method, **options)
+    mask = read_mask(options.get("mask"), data)
+    return _with_slope(
+        posterior.log_marginal_likelihood,
+        model,
+        data.without_index(),
+        mask,
+        posterior.method,
+        posterior.sites,
+    )
+
+
+@eqx.filter_jit
+def _with_slope(
+    value: Scalar,
+    model: Model,
+    data: Dataset,
+    mask: Bool[Array, " N"] | None,
+    method: AbstractMethod,
+    sites: Sites,
+) -> Scalar:
+    """The log evidence with its derivative in model and data."""
+    problem = make_problem(model, restart_ages(data, mask), mask)
+    return with_slope(value, problem, method, sites)

@@ -214,7 +214,7 @@ class Problem(eqx.Module):
 
     @property
     def _relative(self) -> list[bool]:
-        """Whether only differences of scores matter, for every block of events."""
+        """True if only differences of scores matter, for every block of events."""
         blocks = () if self.events is None else self.events.blocks
         return [self.likelihood_of(block.kind).is_relative for block in blocks]
 
@@ -455,7 +455,7 @@ def _share_out(values: Array | None, mesh: Mesh | None, mode: str = "constant") 
 
 
 def _counted(mask: Bool[Array, " n"] | None, data: Dataset) -> Bool[Array, " N"]:
-    """Which observations count: those that are not padding, and that the user's mask keeps."""
+    """Mask of the observations that are not padding and that the user's mask keeps."""
     # Only padding has no feature in its first slot.
     real = data.slots[:, 0] < sum(chain.gap.size for chain in data.chains)
     return real if mask is None else real & jnp.pad(mask, (0, len(real) - len(mask)))

@@ -66,7 +66,7 @@ class Sum(AbstractKernel):
     def describe(self, unit: str | None = None) -> str:
         return ", plus ".join(term.describe(unit) for term in self.terms)
 
-    def timescales(self) -> dict[str, float]:
+    def timescales(self) -> dict[str, tuple[AbstractKernel, float]]:
         return _timescales("terms", self.terms)
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class Product(AbstractKernel):
         text = " times ".join(factor.describe(unit) for factor in rest)
         return text if total == 1.0 else f"{text}, with {total:.3g} times the variance"
 
-    def timescales(self) -> dict[str, float]:
+    def timescales(self) -> dict[str, tuple[AbstractKernel, float]]:
         return _timescales("factors", self.factors)
 
     def __repr__(self) -> str:
@@ -216,11 +216,13 @@ def _diagonal_blocks(blocks: list[AbstractMatrix]) -> AbstractMatrix:
     return functools.reduce(block_diagonal, blocks)
 
 
-def _timescales(name: str, parts: tuple[AbstractKernel, ...]) -> dict[str, float]:
+def _timescales(
+    name: str, parts: tuple[AbstractKernel, ...]
+) -> dict[str, tuple[AbstractKernel, float]]:
     return {
-        f"{name}[{place}].{path}": value
+        f"{name}[{place}].{path}": found
         for place, part in enumerate(parts)
-        for path, value in part.timescales().items()
+        for path, found in part.timescales().items()
     }
 
 

@@ -91,12 +91,12 @@ class AbstractKernel(eqx.Module):
         """
         return f"a process of class {type(self).__name__}"
 
-    def timescales(self) -> dict[str, float]:
-        """Return lengthscales by parameter path, in the data's unit of time, for diagnostics."""
+    def timescales(self) -> "dict[str, tuple[AbstractKernel, float]]":
+        """Return parts with a lengthscale in the unit of the data, and its value, by its path."""
         parameter = getattr(self, "lengthscale", None)
         if not isinstance(parameter, AbstractParameter):
             return {}
-        return {"lengthscale": float(parameter.value)}
+        return {"lengthscale": (self, float(parameter.value))}
 
     @classmethod
     def from_scale(cls, variance: float, span: float) -> Self:

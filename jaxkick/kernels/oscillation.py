@@ -19,7 +19,7 @@ from jaxkick._math.small_matrices import (
 )
 from jaxkick._math.special import FAR, incomplete_gammas, scaled_bessels
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.kernels.kernel import AbstractStationary, deviation, duration
+from jaxkick.kernels.kernel import AbstractKernel, AbstractStationary, deviation, duration
 from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Cosine", "Periodic"]
@@ -120,7 +120,7 @@ class Periodic(AbstractStationary):
         period = duration(self.period, unit)
         return f"a pattern with {deviation(self.variance)} that repeats every {period}"
 
-    def timescales(self) -> dict[str, float]:
+    def timescales(self) -> dict[str, tuple[AbstractKernel, float]]:
         return {}  # The lengthscale is relative to the period.
 
     @property

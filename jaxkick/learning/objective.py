@@ -1,17 +1,16 @@
 """The objective of learning: the negative log marginal likelihood of the free parameters."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Int, Key, Scalar
-from jaxkick._xla import call_compiled
+from jaxkick._xla import call_compiled, hold_constant
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import evidence_slope, log_evidence
 from jaxkick.inference.fixed_point import Settings
@@ -22,8 +21,6 @@ from jaxkick.inference.status import Status
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
 __all__ = ["Evaluation", "Objective", "Template", "named_values", "perturb", "split"]
-
-Tree = TypeVar("Tree")
 
 # Inference that takes longer is hardly worth a step of the optimizer.
 _MAX_STEPS = 1000
@@ -111,7 +108,7 @@ class Objective(eqx.Module):
         """
         problem = make_problem(self.model(free), self.data, self.mask)
         settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
-        end = fixed_point(_constant(problem), self.method, start, settings, None)
+        end = fixed_point(hold_constant(problem), self.method, start, settings, None)
         value = log_evidence(problem, self.method, end)
         value = value + self.prior(free).astype(value.dtype)
         usable = _is_usable(end.status) & jnp.isfinite(value)
@@ -127,7 +124,7 @@ class Objective(eqx.Module):
 
         def slope(free: PyTree) -> Scalar:
             problem = make_problem(self.model(free), self.data, self.mask)
-            value = evidence_slope(_constant(problem), self.method, sites)(problem)
+            value = evidence_slope(hold_constant(problem), self.method, sites)(problem)
             return -value - self.prior(free).astype(value.dtype)
 
         return eqx.filter_grad(slope)(free)
@@ -142,10 +139,6 @@ class Objective(eqx.Module):
             usable &= jnp.all(jnp.isfinite(leaf))
         loss = jnp.where(usable, -value, jnp.inf)
         return Evaluation(loss, gradient, solution.sites, solution.steps)
-
-
-def _constant(tree: Tree) -> Tree:
-    return jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
 
 
 def _is_usable(status: Int[Array, ""]) -> Bool[Array, ""]:

@@ -1,6 +1,5 @@
 """Diagnostics: common problems of a fit, each with a remedy."""
 
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from jaxkick.data.encoding import Index
 from jaxkick.data.schema import Feature
 from jaxkick.errors import did_you_mean, warn_caller
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import AbstractKernel, Epoch, Instant
+from jaxkick.kernels import Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
@@ -223,8 +222,8 @@ def _lengthscales(
             continue
         kernel, gap = model.kernel_of(group), _typical_gap(index, number)
         change, deviation = _typical_change(index, number, np.asarray(mean), np.asarray(variance))
-        for path, value in kernel.timescales().items():
-            part = resolve(_part_at(kernel, path), dtype)
+        for path, (part, value) in kernel.timescales().items():
+            part = resolve(part, dtype)
             ends = part.covariance(first, first) + part.covariance(last, last)
             drift = np.sqrt(max(float(ends - 2.0 * part.covariance(first, last)), 0.0))
             name, kind = f"{path} of the group {group!r}", type(part).__name__
@@ -267,14 +266,6 @@ def _typical_change(
     means = mean.ravel()[places]
     ranges = np.maximum.reduceat(means, starts) - np.minimum.reduceat(means, starts)
     return float(np.median(ranges)), float(np.sqrt(np.median(variance.ravel()[places])))
-
-
-def _part_at(kernel: AbstractKernel, path: str) -> AbstractKernel:
-    """The part of a kernel that has the parameter at a path such as `terms[1].lengthscale`."""
-    part = kernel
-    for name, place in re.findall(r"(\w+)\[(\d+)\]\.", path):
-        part = getattr(part, name)[int(place)]
-    return part
 
 
 def _typical_gap(index: Index, group: int) -> float:

@@ -19,7 +19,7 @@ SIZE = 60
 
 
 class Ran(NamedTuple):
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

@@ -164,8 +164,9 @@ def test_update_writes_to_another_folder_and_changes_nothing_if_it_fails(league,
 
 
 def test_codes_words_and_winners_in_a_file(tmp_path):
-    sides = [row[:3] for row in play(40)]
-    codes = [("1", "0.5", "0")[place % 3] for place in range(40)]
+    # Of the size and with the columns of the other league, for the same programs.
+    sides = [row[:3] for row in play(SIZE)]
+    codes = [("1", "0.5", "0")[place % 3] for place in range(SIZE)]
     chess = write(
         tmp_path / "chess.csv",
         [[*side, code] for side, code in zip(sides, codes, strict=True)],
@@ -176,9 +177,9 @@ def test_codes_words_and_winners_in_a_file(tmp_path):
     assert refused.code == 1
     assert "`--outcome` holds only 0, 0.5 and 1" in refused.err
     assert "what the values mean with `--win 1 --tie 0.5 --loss 0`" in refused.err
-    coded = (*columns, "--win", 1, "--tie", 0.5, "--loss", 0, "--max-steps", 1)
+    coded = (*columns, "--home", "--win", 1, "--tie", 0.5, "--loss", 0, "--max-steps", 1)
     ran = run("fit", chess, *coded, "-o", tmp_path / "out")
-    assert "outcome  +1 (14), 0 (13), -1 (13)" in ran.err
+    assert "outcome  +1 (20), 0 (20), -1 (20)" in ran.err
     later = [["2030-01-01", "Ada", "Ben", "1"], ["2030-01-02", "Ada", "Ben", "0"]]
     later = write(tmp_path / "later.csv", later, ("date", "white", "black", "points"))
     assert run("update", tmp_path / "out", later).code == 0
@@ -192,7 +193,7 @@ def test_formulas_in_csv_are_harmless_and_a_failed_plot_is_noted(tmp_path, monke
 
     monkeypatch.setattr(jk.plotting, "scores", fail)
     names = {"Ada": '=HYPERLINK("http://x")', "Ben": "@SUM(1)", "Cleo": "-1+2", "Dan": "$x^{$"}
-    rows = [[names.get(cell, cell) for cell in row] for row in play(30)]
+    rows = [[names.get(cell, cell) for cell in row] for row in play(SIZE)]
     results = write(tmp_path / "results.csv", rows)
     ran = run("fit", results, *OPTIONS, "-o", tmp_path / "out", "--max-steps", 1, "--format", "csv")
     assert "note: no plot was written (ValueError: no such symbol)." in ran.err

@@ -20,7 +20,7 @@ GROUPS = {"home": "home"}
 
 
 def same(one, other):
-    """Whether two data sets agree in every array and in the index."""
+    """Return whether two data sets agree in every array and in the index."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     assert one.index == other.index
     for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):

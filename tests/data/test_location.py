@@ -1,4 +1,4 @@
-"""Where queries fall among the entries, against a search one by one."""
+"""The places of queries among the entries, against a search one by one."""
 
 import jax
 import numpy as np

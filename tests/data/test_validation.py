@@ -1,4 +1,4 @@
-"""What cannot be used is refused with argument, row and remedy, or dropped and counted."""
+"""Invalid input is refused with argument, row and remedy, or dropped and counted."""
 
 import datetime
 import pickle
@@ -27,7 +27,7 @@ class Duel:
     domain = "+1 (first wins) or -1 (second wins)"
 
     def check(self, outcome):
-        """Where an outcome is neither."""
+        """The outcomes that are neither."""
         return ~np.isin(outcome, (1.0, -1.0))
 
 

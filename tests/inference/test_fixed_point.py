@@ -1,4 +1,4 @@
-"""Where inference ends, and that it says so honestly, whatever the path."""
+"""The fixed points of inference and its status, whatever the path."""
 
 import functools
 

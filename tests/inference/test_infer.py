@@ -1,4 +1,4 @@
-"""What must hold of `infer` for all data: fixed points, invariances, masks, errors."""
+"""Properties of `infer` for all data: fixed points, invariances, masks, errors."""
 
 import dataclasses
 

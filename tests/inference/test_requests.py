@@ -1,4 +1,4 @@
-"""What is asked of inference is checked, and what does not count does no harm."""
+"""Checks of the arguments of inference, and observations that are ignored."""
 
 import jax.numpy as jnp
 import numpy as np

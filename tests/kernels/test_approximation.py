@@ -1,4 +1,4 @@
-"""How close the state spaces of the two approximate kernels come to their covariances."""
+"""The state spaces of the two approximate kernels against their covariances."""
 
 import numpy as np
 import pytest

@@ -31,7 +31,7 @@ def grid(*axes):
 
 @eqx.filter_jit
 def with_slopes(method, outcome, mean, variance, *weight):
-    """What a method returns, and its derivatives in the mean and in the variance."""
+    """The result of a method, and its derivatives in the mean and in the variance."""
 
     def slopes(move):
         moves = jnp.full_like(mean, move[0]), jnp.full_like(mean, move[1])

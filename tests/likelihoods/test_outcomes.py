@@ -1,6 +1,5 @@
-"""What likelihoods say of outcomes: probabilities, moments, quantiles, draws and domains."""
+"""Outcomes of likelihoods: probabilities, moments, quantiles, draws and domains."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +7,9 @@ import pytest
 import scipy.stats
 
 from jaxkick import likelihoods
+
+# One program instead of one for every operation.
+from jaxkick._xla import call_compiled
 from tests import reference as ref
 from tests.likelihoods.cases import CASES
 
@@ -24,16 +26,10 @@ def exact_probability(name, outcome, mean, variance):
     return np.exp(ref.log_partition(CASES[name].truth, outcome * ones, mean, variance).value)
 
 
-@eqx.filter_jit
-def probabilities(likelihood, mean, variance):
-    """One program instead of one for every operation."""
-    return likelihood.probabilities(mean, variance)
-
-
 @pytest.mark.parametrize("name", LEVELS)
 def test_probabilities_of_levels(name):
     likelihood = CASES[name].likelihood
-    found = np.asarray(probabilities(likelihood, MEANS, VARIANCES))
+    found = np.asarray(call_compiled(likelihood.probabilities, MEANS, VARIANCES))
     assert np.all((found >= 0) & (found <= 1))
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, atol=1e-12)
     spread = VARIANCES > 0
@@ -45,8 +41,8 @@ def test_probabilities_of_levels(name):
 @pytest.mark.parametrize("name", LEVELS[:3])
 def test_swapping_sides_mirrors_probabilities(name):
     likelihood = CASES[name].likelihood
-    ours = probabilities(likelihood, MEANS, VARIANCES)
-    theirs = probabilities(likelihood, -MEANS, VARIANCES)
+    ours = call_compiled(likelihood.probabilities, MEANS, VARIANCES)
+    theirs = call_compiled(likelihood.probabilities, -MEANS, VARIANCES)
     np.testing.assert_allclose(ours, theirs[:, ::-1], atol=1e-12)
 
 
@@ -85,7 +81,7 @@ def test_draws_have_the_distribution(name):
     """Frequencies of draws within four standard errors of the probabilities at the score."""
     likelihood, truth, _ = CASES[name]
     score = 0.6
-    draws = np.asarray(likelihood.sample(jax.random.key(3), jnp.full(DRAWS, score)))
+    draws = np.asarray(call_compiled(likelihood.sample, jax.random.key(3), jnp.full(DRAWS, score)))
     if name == "gaussian":
         assert scipy.stats.kstest(draws, "norm", (score, np.sqrt(2.0))).pvalue > 1e-4
         return
@@ -138,19 +134,21 @@ def test_levels_of_differences():
     # The same as seven levels with cuts at ±0.3, ±0.8 and ±1.6.
     cuts = likelihoods.OrdinalLogit(cuts=[-1.6, -0.8, -0.3, 0.3, 0.8, 1.6])
     means, variances = jnp.asarray(MEANS), jnp.asarray(VARIANCES)
-    found = likelihood.probabilities(means, variances)
-    np.testing.assert_allclose(found, cuts.probabilities(means, variances), atol=1e-12)
-    results = likelihood.result_probabilities(means, variances)
+    found = call_compiled(likelihood.probabilities, means, variances)
+    expected = call_compiled(cuts.probabilities, means, variances)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    results = call_compiled(likelihood.result_probabilities, means, variances)
     expected = [found[:, :3].sum(1), found[:, 3], found[:, 4:].sum(1)]
     np.testing.assert_allclose(results, np.stack(expected, 1), atol=1e-12)
     # Larger differences count as the outer levels; only whole numbers are differences.
-    np.testing.assert_allclose(
-        likelihood.predictive_log_prob(jnp.array([-9.0, 3.0, 7.0]), 0.4, 0.7),
-        likelihood.predictive_log_prob(jnp.array([-3.0, 3.0, 3.0]), 0.4, 0.7),
+    outer, levels = (
+        call_compiled(likelihood.predictive_log_prob, jnp.array(outcomes), 0.4, 0.7)
+        for outcomes in ([-9.0, 3.0, 7.0], [-3.0, 3.0, 3.0])
     )
+    np.testing.assert_allclose(outer, levels)
     outcomes = np.array([-9.0, 0.0, 3.0, 0.5, np.nan, np.inf])
     np.testing.assert_array_equal(likelihood.check(outcomes), [0, 0, 0, 1, 1, 1])
-    drawn = likelihood.sample(jax.random.key(0), jnp.zeros(DRAWS))
+    drawn = call_compiled(likelihood.sample, jax.random.key(0), jnp.zeros(DRAWS))
     assert set(np.unique(drawn)) == set(likelihood.levels)
     with pytest.raises(ValueError, match=r"no win, tie and loss.*need `margin` in place of `cuts`"):
         cuts.result_probabilities(0.0, 1.0)
@@ -160,7 +158,7 @@ def test_starting_values_of_differences():
     differences = np.repeat([-4.0, -1.0, 0.0, 1.0, 2.0, 9.0], [1, 30, 25, 30, 13, 1])
     likelihood = likelihoods.OrdinalLogit.from_outcomes(differences)
     assert likelihood.levels == (-2.0, -1.0, 0.0, 1.0, 2.0)
-    found = np.asarray(likelihood.probabilities(0.0, 0.0))
+    found = np.asarray(call_compiled(likelihood.probabilities, 0.0, 0.0))
     np.testing.assert_allclose(found[2], 0.25, atol=0.01)
     np.testing.assert_allclose(found[1] + found[3], 0.6, atol=0.02)
     np.testing.assert_allclose(found, found[::-1], atol=1e-12)

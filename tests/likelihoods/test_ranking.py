@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxkick._xla import call_compiled
 from jaxkick.errors import DataError
 from jaxkick.likelihoods import Logit, OrdinalLogit, OrdinalProbit, Probit, Ranking, ranking
 
@@ -126,8 +127,8 @@ def test_two_sides(noise, margin, duel):
     ]
     result = np.array([1.0, -1.0, 1.0, 0.0])[: len(outcome)]
     mean, variance = np.array([0.4, -0.9]), np.array([0.7, 2.0])
-    found = Ranking(margin, noise).log_partition(outcome, mean, variance)
-    truth = duel.log_partition(result, 1.3, 2.7)
+    found = evaluate(noise, margin, outcome, mean, variance)
+    truth = call_compiled(duel.log_partition, result, jnp.asarray(1.3), jnp.asarray(2.7))
     np.testing.assert_allclose(found.value, truth.value, atol=1e-12)
     np.testing.assert_allclose(found.first, np.stack([truth.first, -truth.first], -1), atol=1e-12)
     np.testing.assert_allclose(found.second, np.stack([truth.second] * 2, -1), atol=1e-12)
@@ -229,17 +230,18 @@ def test_hundred_sides():
 def test_rank_probabilities(noise):
     likelihood = Ranking(noise=noise)
     orders = weak_orders(3, ties=False)
-    probability = np.exp(likelihood.log_partition(orders, MEAN, VARIANCE).value)
+    probability = np.exp(evaluate(noise, None, orders, MEAN, VARIANCE).value)
     truth = np.array([[probability[orders[:, i] == r].sum() for r in (1, 2, 3)] for i in range(3)])
-    ranks = likelihood.rank_probabilities(MEAN, VARIANCE)
+    ranks = call_compiled(likelihood.rank_probabilities, MEAN, VARIANCE)
     np.testing.assert_allclose(ranks, truth, atol=2e-6)
     np.testing.assert_allclose(np.sum(ranks, 0), 1.0, atol=1e-6)
     np.testing.assert_allclose(np.sum(ranks, 1), 1.0, atol=1e-12)
 
-    pairs = likelihood.pairwise_probabilities(MEAN, VARIANCE)
+    pairs = call_compiled(likelihood.pairwise_probabilities, MEAN, VARIANCE)
     ahead = [[probability[orders[:, i] < orders[:, j]].sum() for j in range(3)] for i in range(3)]
     np.testing.assert_allclose(pairs, np.array(ahead) + 0.5 * np.eye(3), atol=2e-6)
-    two = likelihood.rank_probabilities(MEAN, VARIANCE, present=np.array([True, False, True]))
+    present = np.array([True, False, True])
+    two = call_compiled(likelihood.rank_probabilities, MEAN, VARIANCE, present)
     np.testing.assert_allclose(two[0], [pairs[0, 2], pairs[2, 0], 0.0], atol=1e-6)
     assert not np.any(two[1])
 

@@ -12,7 +12,7 @@ __all__ = ["Smoothed", "kalman_smoother", "state_space_covariance"]
 
 
 class Smoothed(NamedTuple):
-    """What the two passes give, by step."""
+    """The results of the two passes, by step."""
 
     mean: np.ndarray
     variance: np.ndarray

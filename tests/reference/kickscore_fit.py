@@ -15,7 +15,7 @@ __all__ = ["KickscoreFit", "kickscore_fit"]
 
 @dataclass(frozen=True)
 class KickscoreFit:
-    """What kickscore found: by feature, times, means and variances; and its log-likelihood."""
+    """A fit of kickscore: times, means and variances by feature, and its log-likelihood."""
 
     scores: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
     log_likelihood: float

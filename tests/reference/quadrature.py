@@ -46,7 +46,7 @@ class _Case(NamedTuple):
 
 
 def _support(height: Callable, case: _Case) -> tuple[np.ndarray, np.ndarray]:
-    """Where the integrand exp(height) is within e⁻⁵⁰ of its peak, in deviations from the mean.
+    """The range in deviations from the mean where exp(height) is within e⁻⁵⁰ of its peak.
 
     The first look has points dense around the Gaussian's mean and around zero scores, wide
     enough for both; each further look spreads points over what the previous one kept.

@@ -128,7 +128,7 @@ def test_every_day_is_as_python_says(page):
 
 
 def ask(page, spec, scores):
-    """What the page reads from a table of outcomes for normal scores."""
+    """The numbers that the page reads from a table of outcomes for normal scores."""
     return page.evaluate(
         """([spec, scores]) => {
           const { describe, reader } = Jaxkick.numbers;

@@ -25,7 +25,7 @@ ALIKE = 0.5
 
 
 class Setting(NamedTuple):
-    """What is fitted to a league: a model, a method and a floating-point type."""
+    """A model, a method and a floating-point type to fit a league with."""
 
     kernel: kernels.AbstractKernel
     likelihood: likelihoods.AbstractLikelihood
@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
 
 class League(NamedTuple):
-    """Which league it is.
+    """The description of a league.
 
     Attributes:
         kinds: what is unpleasant about it, of `KINDS`.
@@ -48,7 +48,7 @@ class League(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a fit to a league is like.
+    """The outcome of the fits to a league.
 
     Attributes:
         converged: whether all fits said that they had converged.
@@ -141,7 +141,7 @@ def _improper(posterior: jk.Posterior, prior: jk.Posterior, setting: Setting) ->
 
 
 def _apart(what: str, one: jk.Posterior, other: jk.Posterior, sign: float = 1.0) -> Iterator[str]:
-    """Whether two fits that should be alike, and say that they are through, are not."""
+    """Differences between two converged fits that should be alike."""
     if not (one.converged and other.converged):
         return
     mean, variance = (np.asarray(part, np.float64) for part in one.observations)
