@@ -159,7 +159,7 @@ def build_chain(
     group: str,
     epoch: float,
     num_slots: int,
-    only_group: bool,
+    largest: bool,
     no_source: int,
     dtype: np.dtype,
 ) -> Chain:
@@ -175,7 +175,7 @@ def build_chain(
         group: name of the group.
         epoch: the origin of time offsets.
         num_slots: number of slots of each observation.
-        only_group: whether there is no other group.
+        largest: whether no other group has more features.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
 
@@ -204,7 +204,7 @@ def build_chain(
         group=group,
         linked=layout.linked,
         slots=tuple(np.unique(source % np.int32(num_slots)).tolist()),
-        few=0 if only_group else _few(len(features)),
+        few=0 if largest else _few(len(features)),
     )
 
 

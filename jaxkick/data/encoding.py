@@ -355,7 +355,7 @@ def encode(
     epoch = float(np.floor(times.min()))
     slots = np.full(num_slots, -1, np.int32)
     places = np.zeros(len(groups), np.int64)
-    chains, base = [], 0
+    chains, base, largest = [], 0, max(map(len, order.members))
     for group, members in zip(order.groups, order.members, strict=True):
         counts = order.counts[members]
         begin = order.begins[members[0]]
@@ -367,7 +367,7 @@ def encode(
         slots[source[part]] = positions + base
         entry_times = times[entries[part]]
         given = {"group": group, "epoch": epoch, "no_source": num_slots, "dtype": dtype}
-        given |= {"num_slots": features.shape[1], "only_group": len(order.groups) == 1}
+        given |= {"num_slots": features.shape[1], "largest": len(members) == largest}
         chains.append(
             build_chain(
                 layout, positions, counts, entry_times, source[part], features=members, **given

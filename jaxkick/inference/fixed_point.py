@@ -46,7 +46,7 @@ _SHRINKING = 0.9
 # Damping: the smallest step of a precision.
 _LEAST_STEP = 0.1
 # Moves are taken to shrink by at least the first and at most the second factor.
-_BEST_RATE, _WORST_RATE = 0.25, 0.98
+_BEST_RATE, _WORST_RATE = 0.5, 0.98
 # What is assumed of moves before there are two of them.
 _UNKNOWN_RATE = 0.75
 _WINDOW = 3
@@ -236,7 +236,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     )
     # The next move, before it is made: this is the distance if later moves add little.
     ahead = jnp.maximum(mean.size, _relative_change(sites, surplus))
-    next_rate = _slowest_rate(jnp.concatenate([ahead[None] * undamped, moves[:-1]]), undamped)
+    next_rate = _slowest_rate(jnp.concatenate([ahead[None] * undamped, moves]), undamped)
     foreseen = jnp.where(solve, ahead / (1.0 - next_rate) + mean.error, jnp.inf)
     distance = jnp.minimum(distance, foreseen)
     taken = _taken(cavities, surplus, step)

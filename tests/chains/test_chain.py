@@ -145,7 +145,7 @@ def test_chain_holds_differences_of_float64_times():
         group="team",
         epoch=1e12 - 1,
         num_slots=2,
-        only_group=True,
+        largest=True,
         no_source=6,
         dtype=np.dtype(np.float32),
     )
