@@ -4,8 +4,9 @@
 
 Outcomes are differences of points with a Gaussian likelihood, so the exact posterior is Gaussian
 process regression. Prints the mean ratio of variances (factorised / exact) of single skills and of
-the difference in each game, for several kernels. Reads the folder in JAXKICK_DATA, or
-../shared/data. Needs pandas (the `dev` extra).
+the difference in each game, for several kernels; and the largest error of the joint variances of
+`Posterior.scores`, which are interpolated between 16 times of each team. Reads the folder in
+JAXKICK_DATA, or ../shared/data. Needs pandas (the `dev` extra).
 """
 
 import jax
@@ -28,8 +29,8 @@ PARAMETERS = [
 
 def compare(
     games: pd.DataFrame, level: float, variance: float, lengthscale: float, noise: float
-) -> tuple[float, float]:
-    """Return the mean ratios of variances of single skills and of differences."""
+) -> tuple[float, float, float]:
+    """Return mean ratios of variances of single skills and of differences, and the joint error."""
     data = as_pairs(games, points=True)
     kernel = jk.kernels.Constant(level) + jk.kernels.Matern12(variance, lengthscale)
     posterior = jk.infer(jk.Model(kernel, jk.likelihoods.Gaussian(noise)), data, tol=1e-5)
@@ -45,13 +46,16 @@ def compare(
     exact = prior - cross @ np.linalg.solve(design @ cross + noise * np.eye(count), cross.T)
 
     dates = np.tile(games["date"].to_numpy(str), 2)
-    single = np.empty(2 * count)
+    single, joint = np.empty((2, 2 * count))
     for team in set(teams):
-        single[teams == team] = posterior.scores(team, dates[teams == team]).variance
+        own = teams == team
+        single[own] = posterior.scores(team, dates[own], joint=False).variance
+        joint[own] = posterior.scores(team, dates[own], joint=True).variance
     differences = np.diag(design @ exact @ design.T)
     return (
         float(np.mean(single / np.diag(exact))),
         float(np.mean(np.asarray(posterior.observations.variance) / differences)),
+        float(np.max(np.abs(joint / np.diag(exact) - 1.0))),
     )
 
 
@@ -61,8 +65,12 @@ def main() -> None:
     games = read_nba()
     games = games[games.season == SEASON].reset_index(drop=True)
     for parameters in PARAMETERS:
-        single, difference = compare(games, *parameters)
-        print(f"{parameters}: single skills {single:.3f}, differences {difference:.3f}")
+        single, difference, joint = compare(games, *parameters)
+        print(
+            f"{parameters}: single skills {single:.3f}, differences {difference:.3f}, "
+            f"largest joint error {joint:.4f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

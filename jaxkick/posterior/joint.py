@@ -400,8 +400,9 @@ def _find_group(
     queries = queries._replace(age=age)
     pairs = _pairs_between(queries.left, queries.right, codes, times)
     gap = (times[pairs[1]] - times[pairs[0]]).astype(dtype)
-    padded = jax.tree.map(pad_to_power_of_two, (queries, pairs.T, gap))
-    return _Group(name, place, points, *padded, pairs.shape[1])
+    count = pairs.shape[1]
+    queries, pairs, gap = jax.tree.map(pad_to_power_of_two, (queries, pairs.T, gap))
+    return _Group(name, place, points, queries, pairs, gap, count)
 
 
 def _pairs_between(
@@ -635,11 +636,11 @@ def _solve_basis(
     data, smoothed = posterior.data, posterior.smoothed
     dtype = np.dtype(data.coefficients.dtype)
     chosen = _TOLERANCE if tol is None else tol
-    groups = [(group, pulls) for group, pulls in zip(points.groups, basis.pulls, strict=True)]
-    by_chain = {group.place: pulls for group, pulls in groups}
+    places = [group.place for group in points.groups]
+    by_chain = dict(zip(places, basis.pulls, strict=True))
     count, slots = basis.pulls[0].left.shape
     width = _width(sum(chain.gap.size for chain in data.chains))
-    known = [k for k, group in enumerate(points.groups) if group.place is not None]
+    known = [k for k, place in enumerate(places) if place is not None]
     queries = tuple(points.groups[k].queries for k in known)
     described = tuple(jax.tree.map(lambda leaf: leaf.astype(dtype), found[k]) for k in known)
     values, reach = np.zeros((count, points.count)), np.zeros((count, len(data)))
@@ -654,7 +655,7 @@ def _solve_basis(
         solution = solve(
             *program, tuple(pulls), jnp.asarray(chosen, dtype), chosen >= _NARROW_TOLERANCE
         )
-        vectors = tuple(solution.vectors[points.groups[k].place] for k in known)
+        vectors = tuple(solution.vectors[place] for place in places if place is not None)
         for k, read in zip(known, _read(vectors, queries, described), strict=True):
             own = points.groups[k].points
             values[here, own] = np.asarray(read)[: here.stop - begin, : len(own)]
