@@ -112,6 +112,21 @@ def draw_season() -> tuple[Figure, Figure]:
     return places, curves
 
 
+def draw_explanation() -> Figure:
+    """Draw the matches behind one rating, as on the page of explanations."""
+    matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
+    columns = {"time": "date", "first": "home", "second": "away"}
+    league = jk.Dataset.from_frame(matches, result=("home_goals", "away_goals"), **columns)
+    model = jk.Model(
+        kernel=kernels.Constant(0.02) + kernels.Matern12(variance=0.08, lengthscale=2.7),
+        likelihood=jk.likelihoods.OrdinalProbit(margin=0.36),
+    )
+    explained = jk.infer(model, league).explain("VfL Wolfsburg", scale="elo")
+    figure = Figure(figsize=(7.0, 4.5), dpi=100, layout="constrained")
+    plotting.explanation(explained, ax=figure.subplots())
+    return figure
+
+
 def draw_scores() -> Figure:
     """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
@@ -153,5 +168,6 @@ if __name__ == "__main__":
     draw_places().savefig(FOLDER / "places.png")
     for name, figure in zip(("season", "race"), draw_season(), strict=True):
         figure.savefig(FOLDER / f"{name}.png")
+    draw_explanation().savefig(FOLDER / "explanation.png")
     draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")
