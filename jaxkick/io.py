@@ -42,7 +42,16 @@ from jaxkick.inference.status import Status
 from jaxkick.kernels import FIRST, AbstractKernel, Instant
 from jaxkick.model import Model
 from jaxkick.online import GroupState, Roster, Stream
-from jaxkick.parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied, resolve
+from jaxkick.parameters import (
+    AbstractParameter,
+    Correlation,
+    Fixed,
+    Ordered,
+    Positive,
+    Real,
+    Tied,
+    resolve,
+)
 from jaxkick.posterior import Posterior
 
 __all__ = [
@@ -282,7 +291,8 @@ class _SavedGroups:
 _PUBLIC = [getattr(part, name) for part in (kernels, likelihoods) for name in part.__all__]
 _CLASSES = [
     *(each for each in _PUBLIC if isinstance(each, type)),
-    *(Positive, Real, Fixed, Ordered, Tied, Model, ExpectationPropagation, ReverseKL),
+    *(Positive, Real, Fixed, Ordered, Correlation, Tied),
+    *(Model, ExpectationPropagation, ReverseKL),
     *(TimeScale, Schema, Feature, _SavedGroups, Roster, GroupState),
 ]
 _KNOWN = {each.__name__: each for each in _CLASSES}

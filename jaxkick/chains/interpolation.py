@@ -24,6 +24,7 @@ class Queries(NamedTuple):
         right_gap: time until the right entry.
         offset: time since the data's epoch.
         age: time since the feature's first entry; used where there is no neighbour.
+        aspects: coefficients by the name of the aspect; `None` for the general skill.
     """
 
     left: Int[Array, " Q"]
@@ -32,6 +33,7 @@ class Queries(NamedTuple):
     right_gap: Float[Array, " Q"]
     offset: Float[Array, " Q"]
     age: Float[Array, " Q"]
+    aspects: dict[str, Float[Array, " Q"]] | None = None
 
 
 def interpolate(
@@ -63,7 +65,7 @@ def interpolate(
             queries.right >= 0, at(chain.age, queries.right) - queries.right_gap, queries.age
         ),
     )
-    now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0)
+    now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0, queries.aspects)
     return jax.vmap(_between, in_axes=(None, 0, 0, 0, 0, 0))(
         model,
         at(states.past, queries.left),
@@ -84,7 +86,7 @@ def _between(
     model: StepModel, past: State, left: StepTime, now: StepTime, right: StepTime, future: Adjoint
 ) -> tuple[Scalar, Scalar]:
     """Compute mean hᵀ(m + P r) and variance hᵀ(P − P N P) h from both neighbours."""
-    h = model.h
+    h = model.h(now)
     A, back = model.transition(left, now), model.transition(now, right).T
     m = model.carry(A, past.m, now)
     P = model.predict_cov(A, past.P.symmetric(), left, now)

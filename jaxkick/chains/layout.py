@@ -41,6 +41,8 @@ class Chain(eqx.Module):
         group: name of the group of features.
         linked: whether some row begins inside a feature.
         mesh: the devices over which rows are sharded; `None` for one device.
+        aspects: the coefficients of each entry by the name of the aspect; `None` in data
+            without aspects.
     """
 
     gap: Float[Array, "C R"]
@@ -52,6 +54,7 @@ class Chain(eqx.Module):
     group: str = eqx.field(static=True)
     linked: bool = eqx.field(static=True)
     mesh: Mesh | None = eqx.field(static=True, default=None)
+    aspects: dict[str, Float[Array, "C R"]] | None = None
 
 
 class Layout(NamedTuple):
@@ -154,6 +157,7 @@ def build_chain(
     epoch: float,
     no_source: int,
     dtype: np.dtype,
+    aspects: dict[str, np.ndarray] | None = None,
 ) -> Chain:
     """Arrange sorted entries into a chain; time differences are computed in float64.
 
@@ -168,6 +172,7 @@ def build_chain(
         epoch: the origin of time offsets.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
+        aspects: coefficients of each entry by the name of the aspect, if there are any.
 
     Returns:
         The chain, with its arrays on JAX's default device.
@@ -193,6 +198,7 @@ def build_chain(
         feature=arrange(np.repeat(features, counts), 0, np.int32),
         group=group,
         linked=layout.linked,
+        aspects=aspects and {name: arrange(values, 0.0, dtype) for name, values in aspects.items()},
     )
 
 

@@ -43,7 +43,7 @@ def smooth_means(
         The smoothed means.
     """
     times = step_times(chain)
-    v = _over_entries(functools.partial(dot, model.h))(gains.phi)
+    v = _over_entries(lambda time, phi: dot(model.h(time), phi))(times, gains.phi)
     s = 1.0 / (1.0 + precision * v)
     weight = precision * s
     before = jax.tree.map(lambda x: jnp.roll(x[-1], 1), times)
@@ -79,7 +79,7 @@ def _forward(
         mean, previous = carry
         time, phi, weight, pull = inputs
         mean = model.carry(model.transition(previous, time), mean, time)
-        mu = dot(model.h, mean)
+        mu = dot(model.h(time), mean)
         return (mean + phi * (pull - weight * mu), time), mu
 
     (mean, _), mu = lax.scan(step, (model.origin().m, before), (times, phi, weight, pull))
@@ -101,7 +101,7 @@ def _backward(
         time, phi, weight, g = inputs
         r = model.carry(model.transition(time, following).T, r, following)
         p = dot(phi, r)
-        return (r + model.h * (g - weight * p), time), p
+        return (r + model.h(time) * (g - weight * p), time), p
 
     start = (model.no_information().r, after)
     (r, _), p = lax.scan(step, start, (times, phi, weight, g), reverse=True)

@@ -81,9 +81,10 @@ def choose_competitors(
     number = directory.latest if time is None else float(directory.to_time(time, "time"))
     schema = directory.schema
     by_counts = group is None and schema is not None and schema.counts is not None
+    by_roles = by_counts and schema is not None and schema.has_roles
     if names is None:
-        names = _all_names(directory, ATTACK if by_counts else group)
-    names, features = _read_competitors(names, by_counts)
+        names = _all_names(directory, ATTACK if by_roles else group)
+    names, features = _read_competitors(names, by_roles)
     members = [feature for each in features for feature in each]
     unknown = np.flatnonzero(directory.feature_ids(members) < 0)
     if unknown.size:
@@ -134,7 +135,7 @@ def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
     """Read a name, a list of names, or a mapping from names to coefficients."""
     vocabulary = Vocabulary()
     argument = f"names[{label!r}]"
-    features, coefficients = read_side([side], 1.0, vocabulary, argument, 1).compact()
+    features, coefficients, _ = read_side([side], 1.0, vocabulary, argument, 1).compact()
     names = vocabulary.names()
     if (features < 0).any() or not np.isfinite(coefficients).all():
         raise DataError(

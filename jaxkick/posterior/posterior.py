@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +28,7 @@ from jaxkick.inference.solve import Progress, run, smoother_states
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
-from jaxkick.posterior.predictor import AbstractPredictor
+from jaxkick.posterior.predictor import AbstractPredictor, read_combination
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
@@ -173,12 +173,21 @@ class Posterior(AbstractPredictor, eqx.Module):
             raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
         return Posterior(model, data, self.method, *solution)
 
-    def scores(self, name: Hashable, times: Any = None, *, allow_unknown: bool = False) -> Scores:
+    def scores(
+        self,
+        name: Hashable,
+        times: Any = None,
+        *,
+        aspects: Mapping[str, float] | None = None,
+        allow_unknown: bool = False,
+    ) -> Scores:
         """Return the score of a feature over time.
 
         Args:
             name: the name of the feature.
             times: numbers or dates as in the data; the times of the feature's own matches if
+                `None`.
+            aspects: coefficients of aspects, as in `linear_combination`; the general skill if
                 `None`.
             allow_unknown: as in `predict`; needs `times`.
 
@@ -188,12 +197,18 @@ class Posterior(AbstractPredictor, eqx.Module):
         index = self.data.index
         if not allow_unknown:
             check_known(index, [name], "name")
+        numbers = None if times is not None else match_times(index, [name], "name")[0]
+        if numbers is not None and (index.aspect_names or aspects):
+            # The entries have scores with the aspects of each match.
+            times = index.scale.to_user(numbers)
         if times is None:
-            numbers = match_times(index, [name], "name")[0]
             mean, variance = map(jnp.asarray, _of_feature(index, name, self.entries))
         else:
-            numbers, times = np.atleast_1d(index.to_time(times)), np.atleast_1d(times)
-            mean, variance = self.linear_combination({name: 1.0}, times, allow_unknown=True)
+            times = np.atleast_1d(times)
+            numbers = index.to_time(times) if numbers is None else numbers
+            mean, variance = self.linear_combination(
+                {name: 1.0}, times, aspects=aspects, allow_unknown=True
+            )
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,
@@ -211,6 +226,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         times: Any = None,
         library: str | None = None,
         *,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Any:
         """Return scores over time as one long table: name, group, time, mean and deviation.
@@ -220,6 +236,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data; the times of each feature's own matches if
                 `None`.
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+            aspects: as in `scores`.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -234,19 +251,28 @@ class Posterior(AbstractPredictor, eqx.Module):
         if times is None:
             own = match_times(index, names, "names")
             counts, numbers = list(map(len, own)), np.concatenate(own)
-            positions = np.concatenate([index.entries(name).positions for name in names])
-            columns = zip(*self.entries, strict=True)
-            moments = [
-                np.concatenate([np.asarray(part).ravel() for part in column])[positions]
-                for column in columns
-            ]
+            if index.aspect_names or aspects:
+                features = [
+                    name for name, own in zip(names, counts, strict=True) for _ in range(own)
+                ]
+                every_time = index.scale.to_user(numbers)
+                moments = self.linear_combination(features, every_time, aspects=aspects)
+            else:
+                positions = np.concatenate([index.entries(name).positions for name in names])
+                columns = zip(*self.entries, strict=True)
+                moments = [
+                    np.concatenate([np.asarray(part).ravel() for part in column])[positions]
+                    for column in columns
+                ]
         else:
             numbers = np.atleast_1d(index.to_time(times))
             counts = [len(numbers)] * len(names)
             features = [name for name in names for _ in numbers]
             numbers = np.tile(numbers, len(names))
             every_time = np.tile(np.atleast_1d(times), len(names))
-            moments = self.linear_combination(features, every_time, allow_unknown=True)
+            moments = self.linear_combination(
+                features, every_time, aspects=aspects, allow_unknown=True
+            )
         groups = [index.group_of(name) for name in names]
         table = score_table(names, groups, counts, numbers, moments[0], moments[1], index.scale)
         return make_table(table, library or index.library)
@@ -258,6 +284,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         key: Key[Array, ""],
         shape: int | tuple[int, ...] = (),
         *,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Float[Array, "*shape times"]:
         """Draw paths of a feature's score from the posterior, jointly over all times.
@@ -267,6 +294,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data, in any order.
             key: a random key.
             shape: the shape of the batch of independent paths.
+            aspects: as in `scores`.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -283,12 +311,15 @@ class Posterior(AbstractPredictor, eqx.Module):
         numbers = np.atleast_1d(index.to_time(times))
         entry_times = index.entries(name).times
         sites = Site(*_of_feature(index, name, self.sites))
-        line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype))
+        own, asked = index.entry_aspects(name), read_combination(self, aspects)
+        both = own and {name: (own[name], float(x)) for name, x in zip(own, asked, strict=True)}
+        line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype), both)
         group = index.group_of(name)
         shape = (shape,) if isinstance(shape, int) else shape
         kernel, count = self.model.kernel_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
+        mean = mean if asked is None else mean * asked[0]
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
 
     def describe(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike
 
+from jaxkick.data.aspects import SideAspects, aspect_vector
 from jaxkick.data.queries import (
     Directory,
     Match,
@@ -39,7 +40,7 @@ from jaxkick.posterior.leaderboard import (
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
-__all__ = ["AbstractPredictor"]
+__all__ = ["AbstractPredictor", "read_combination"]
 
 
 class AbstractPredictor(abc.ABC):
@@ -57,7 +58,12 @@ class AbstractPredictor(abc.ABC):
         """Compute means and variances of linear combinations of scores."""
 
     def linear_combination(
-        self, features: Any, time: Any, *, allow_unknown: bool = False
+        self,
+        features: Any,
+        time: Any,
+        *,
+        aspects: Mapping[str, float] | None = None,
+        allow_unknown: bool = False,
     ) -> ScoreMoments:
         """Return mean and variance of linear combinations of scores.
 
@@ -67,12 +73,17 @@ class AbstractPredictor(abc.ABC):
             features: a name, or a mapping from names to coefficients; or a list of them for
                 many combinations.
             time: one number or date as in the data, or one for each combination.
+            aspects: coefficients of the aspects of competitors, for data with aspects:
+                `{"clay": 1}` is the general skill plus that on clay, `{"skill": 0, "clay": 1}`
+                the latter alone. The general skill if `None`; if attack and defence are
+                aspects, their sum.
             allow_unknown: as in `predict`.
 
         Returns:
             Means and variances; scalars for one combination at one time.
         """
-        return _combine(self, time, {"features": (features, 1.0)}, {}, allow_unknown)
+        own = {"features": read_combination(self, aspects)}
+        return _combine(self, time, {"features": (features, 1.0)}, {}, allow_unknown, own)
 
     def predict(
         self,
@@ -100,7 +111,9 @@ class AbstractPredictor(abc.ABC):
                 names, lists, tuples and mappings for many matches. A bare tuple is refused.
             second: the second side, in the same form.
             time: one number or date as in the data, or one for each match.
-            covariates: further features by name, with one coefficient or one for each match.
+            covariates: further features by name, with one coefficient or one for each match. For
+                data with aspects also their values: `{"surface": "clay"}`, or a tuple with one
+                value for each side. An aspect without a value does not count.
             home: the side at home, for data with a home advantage: +1 or `True` for the first
                 side, -1 for the second, 0 (the default) for neutral ground; one value or one
                 for each match.
@@ -184,6 +197,7 @@ class AbstractPredictor(abc.ABC):
         *,
         scale: Scale | tuple[float, float] | str | None = None,
         interval: float = 0.9,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Difference:
         """Compare two scores: their difference, its interval, and the probability of the order.
@@ -199,6 +213,7 @@ class AbstractPredictor(abc.ABC):
             time: one number or date as in the data, or one for each pair.
             scale: the rating scale, as in `leaderboard`.
             interval: the probability of the interval.
+            aspects: coefficients of the aspects of both sides, as in `linear_combination`.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -207,18 +222,20 @@ class AbstractPredictor(abc.ABC):
         Raises:
             DataError: if a name or the scale is unknown, or both sides are the same.
         """
-        first, second, _ = read_match(self._directory, first, second, None, None)
+        first, second, *_ = read_match(self._directory, first, second, None, None)
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
         schema, counted = self._directory.schema, None
-        if schema is not None and schema.counts is not None:
+        if schema is not None and schema.has_roles:
             sides = {
                 argument if role == ATTACK else f"{argument} {role}": (with_role(side, role), sign)
                 for argument, (side, sign) in sides.items()
                 for role in (ATTACK, DEFENCE)
             }
+        if schema is not None and schema.counts is not None:
             numbers = self._directory.to_time(time, "time")
             counted = self._directory.scale.to_user(np.max(numbers))[()]
-        mean, variance = _combine(self, time, sides, {}, allow_unknown)
+        own = dict.fromkeys(sides, read_combination(self, aspects))
+        mean, variance = _combine(self, time, sides, {}, allow_unknown, own)
         return Difference.of(mean, variance, _points(self, scale, counted).factor, interval)
 
     def leaderboard(
@@ -231,6 +248,7 @@ class AbstractPredictor(abc.ABC):
         interval: float = 0.9,
         min_matches: int = 1,
         active_within: float | None = None,
+        aspects: Mapping[str, float] | None = None,
         seed: int = 0,
         library: str | None = None,
     ) -> Any:
@@ -249,6 +267,8 @@ class AbstractPredictor(abc.ABC):
             min_matches: exclude competitors with fewer than this many matches by then.
             active_within: exclude competitors whose last match was longer ago, in the data's
                 unit of time.
+            aspects: coefficients of aspects, as in `linear_combination`: `{"clay": 1}` ranks
+                competitors by their skill on clay.
             seed: the seed of the random draws that ranks are estimated from.
             library: the library of the table; that of the data if `None`.
 
@@ -261,9 +281,9 @@ class AbstractPredictor(abc.ABC):
             DataError: if a name, a group or the scale is unknown, or no competitor remains.
         """
         chosen = choose_competitors(self._directory, time, names, group, min_matches, active_within)
-        moments = self.linear_combination(chosen.features, chosen.time)
+        moments = self.linear_combination(chosen.features, chosen.time, aspects=aspects)
         mean, variance = (np.asarray(part, np.float64) for part in moments)
-        covariance = _covariance(self, chosen) if isinstance(names, Mapping) else None
+        covariance = _covariance(self, chosen, aspects) if isinstance(names, Mapping) else None
         standing = Standing(
             chosen.names, mean, variance, chosen.matches, chosen.last_active, covariance
         )
@@ -279,11 +299,23 @@ def _combine(
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
+    aspects: Mapping[str, np.ndarray | None] | None = None,
 ) -> ScoreMoments:
-    query = read_query(predictor._directory, time, sides, covariates, allow_unknown)
+    query = read_query(predictor._directory, time, sides, covariates, allow_unknown, aspects)
     if np.any((query.features < 0) & (query.groups != "")):
         predictor.model.check_newcomers()
     return predictor._score_query(query)
+
+
+def read_combination(
+    predictor: AbstractPredictor, aspects: Mapping[str, float] | None
+) -> np.ndarray | None:
+    """The coefficients of a combination of aspects; `None` in data without aspects."""
+    directory = predictor._directory
+    schema = directory.schema
+    return aspect_vector(
+        directory.aspects, aspects, schema is not None and schema.counts is not None
+    )
 
 
 def _ranking_of(model: Model) -> AbstractLikelihood:
@@ -335,10 +367,13 @@ def _points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
     return points_of_counts(scale, likelihood, level)
 
 
-def _covariance(predictor: AbstractPredictor, chosen: Competitors) -> np.ndarray:
+def _covariance(
+    predictor: AbstractPredictor, chosen: Competitors, aspects: Mapping[str, float] | None
+) -> np.ndarray:
     """The covariance of combinations, which may share features."""
     places = {name: None for each in chosen.features for name in each}
-    variance = np.asarray(predictor.linear_combination(list(places), chosen.time).variance)
+    moments = predictor.linear_combination(list(places), chosen.time, aspects=aspects)
+    variance = np.asarray(moments.variance)
     x = np.array([[each.get(name, 0.0) for name in places] for each in chosen.features])
     return (x * np.asarray(variance, np.float64)) @ x.T
 
@@ -352,10 +387,11 @@ def _predict(
         likelihood = resolve(duel, moments.mean.dtype).count()
         return Prediction(moments.mean, moments.variance, likelihood, directory.library)
 
-    first, second, favour = match
+    first, second, favour, aspects = match
     if directory.schema is None or directory.schema.counts is None:
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        score = _combine(predictor, time, sides, favour, allow_unknown)
+        own = aspects and dict(zip(sides, aspects.sides, strict=True))
+        score = _combine(predictor, time, sides, favour, allow_unknown, own)
         if directory.schema is not None and directory.schema.tie_effects:
             # One side at a time: two sides would have a skill as a pair.
             parts = [
@@ -366,16 +402,37 @@ def _predict(
             duel = predictor.model.likelihood_of("")
             duel = duel.given_ties(*ties)  # pyright: ignore[reportAttributeAccessIssue]
         return prediction(score)
-    attack, defence = with_role(first, ATTACK), with_role(second, DEFENCE)
-    own = {"first": (attack, 1.0), "second": (defence, -1.0)}
-    attack, defence = with_role(second, ATTACK), with_role(first, DEFENCE)
-    other = {"other": (attack, 1.0), "own": (defence, -1.0)}
+    one, two, own = _counted_sides(first, second, aspects)
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
-    one = _combine(predictor, time, own, {**favour, LEVEL: 1.0}, allow_unknown)
-    two = _combine(predictor, time, other, {**against, LEVEL: 1.0}, allow_unknown)
+    rest = (allow_unknown, own)
+    score_one = _combine(predictor, time, one, {**favour, LEVEL: 1.0}, *rest)
+    score_two = _combine(predictor, time, two, {**against, LEVEL: 1.0}, *rest)
     # In the sum of both, shared features have twice their coefficient, and covariates with
     # opposite signs cancel: var(one + two) = var(one) + var(two) + 2 cov(one, two).
-    both = _combine(predictor, time, {**own, **other}, {LEVEL: 2.0}, allow_unknown)
-    covariance = 0.5 * (both.variance - one.variance - two.variance)
-    sides, likelihood = (prediction(one), prediction(two)), resolve(duel, one.mean.dtype)
+    both = _combine(predictor, time, {**one, **two}, {LEVEL: 2.0}, *rest)
+    covariance = 0.5 * (both.variance - score_one.variance - score_two.variance)
+    sides, likelihood = (
+        (prediction(score_one), prediction(score_two)),
+        resolve(duel, both.mean.dtype),
+    )
     return CountsPrediction(*sides, covariance, directory.library, likelihood)
+
+
+def _counted_sides(
+    first: Any, second: Any, aspects: SideAspects | None
+) -> tuple[dict, dict, dict[str, np.ndarray] | None]:
+    """The sides of the first and of the second count of a match, and their aspects."""
+    if aspects is None:
+        one = {
+            "first": (with_role(first, ATTACK), 1.0),
+            "second": (with_role(second, DEFENCE), -1.0),
+        }
+        two = {
+            "other": (with_role(second, ATTACK), 1.0),
+            "own": (with_role(first, DEFENCE), -1.0),
+        }
+        return one, two, None
+    attack, defence = (aspects.with_role(role).sides for role in (ATTACK, DEFENCE))
+    own = {"first": attack[0], "second": defence[1], "other": attack[1], "own": defence[0]}
+    one = {"first": (first, 1.0), "second": (second, -1.0)}
+    return one, {"other": (second, 1.0), "own": (first, -1.0)}, own
