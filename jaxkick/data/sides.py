@@ -454,10 +454,13 @@ def split_counts(
 
 def _alternate(first: Block, second: Block) -> Block:
     """Two observations of every match, one after the other."""
-    pairs = zip(first, second, strict=True)
-    return Block(
-        *(None if a is None else np.stack([a, b], 1).reshape(-1, *a.shape[1:]) for a, b in pairs)
-    )
+
+    def mix(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return np.stack([one, other], axis=1).reshape(-1, *one.shape[1:])
+
+    both = None if first.aspects is None else mix(first.aspects, np.asarray(second.aspects))
+    parts = zip(first[:2], second[:2], strict=True)
+    return Block(*(mix(*part) for part in parts), aspects=both)
 
 
 def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:

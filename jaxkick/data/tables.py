@@ -215,7 +215,7 @@ class _Writer:
         whole = self.whole
         member = np.array([_is_member(name, others) for name in [*whole.names, HOME]])
         own = member[self.features] & (self.features >= 0) & (sign * self.coefficients > 0)
-        by_side = whole.aspects[self.matches, own.argmax(axis=1)]
+        by_side = np.asarray(whole.aspects)[self.matches, own.argmax(axis=1)]
         labels = [k for k, each in enumerate(whole.aspect_roles) if each == role]
         if not labels:
             return by_side[:, whole.aspect_names.index(role)]

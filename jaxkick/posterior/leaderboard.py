@@ -91,6 +91,9 @@ def choose_competitors(
         raise unknown_name(directory, members[unknown[0]], "names", may_be_new=False)
     played = [[directory.played(feature, number) for feature in each] for each in features]
     matches = np.array([min(each.matches for each in members) for members in played], int)
+    if by_counts and not by_roles:
+        # Attack and defence of a match are two entries of one feature.
+        matches //= 2
     last = np.array([min(each.last for each in members) for members in played], float)
     since = -np.inf if active_within is None else number - active_within
     kept = np.flatnonzero((matches >= max(min_matches, 1)) & (last >= since))
