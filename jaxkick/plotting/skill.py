@@ -31,6 +31,7 @@ def scores(
     times: Any = None,
     interval: float = 0.9,
     scale: Scale | tuple[float, float] | str | None = None,
+    aspects: Mapping[str, float] | None = None,
     allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -43,6 +44,7 @@ def scores(
             last match of all of them, where each curve begins with its own first match.
         interval: probability of the bands; 0 draws none.
         scale: scale of the ratings, as in `Posterior.leaderboard`.
+        aspects: coefficients of aspects, as in `Posterior.scores`, such as `{"clay": 1}`.
         allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
@@ -70,7 +72,7 @@ def scores(
     # The more bands overlap, the paler they are.
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
-        found = posterior.scores(name, times, allow_unknown=allow_unknown)
+        found = posterior.scores(name, times, aspects=aspects, allow_unknown=allow_unknown)
         # The last point is always kept, because it carries the label.
         drawn = found.numbers >= min(debuts[number], np.max(found.numbers))
         mean, deviation = np.asarray(found.mean)[drawn], np.sqrt(found.variance)[drawn]
