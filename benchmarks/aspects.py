@@ -12,8 +12,8 @@ chess: a White advantage of each player's own, on FIDE games.
 Parameters are learnt from the matches before a start; later blocks are predicted one after the
 other from all earlier matches. Prints the log evidence of the matches before the start, and the
 mean log loss of the later ones with the difference to the first model and its 95 % bootstrap
-interval. Reads `--data`, by default the folder in JAXKICK_DATA or ../shared/data. Needs pandas (the `dev`
-extra).
+interval. Reads `--data`, by default the folder in JAXKICK_DATA or ../shared/data. Needs pandas (the
+`dev` extra).
 """
 
 import argparse
