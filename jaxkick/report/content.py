@@ -11,6 +11,7 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, TIE, Feature
+from jaxkick.errors import DataError
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.leaderboard import (
     Competitors,

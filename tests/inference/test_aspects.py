@@ -21,11 +21,11 @@ NUM, PLAYERS = 24, 4
 CORRELATION, SCALES = 0.6, (1.0, 0.7)
 KERNEL = (
     kernels.Constant(0.3)
-    + kernels.Aspects(skill=kernels.Matern32(0.8, 2.0), home=kernels.Matern12(0.2, 1.0))
+    + kernels.Aspects(skill=kernels.Matern12(0.8, 2.0), home=kernels.Constant(0.2))
     + kernels.CorrelatedAspects(kernels.Matern12(0.5, 3.0), ["clay", "grass"], CORRELATION, SCALES)
 )
-GENERAL = ref.constant(0.3) + ref.matern32(0.8, 2.0)
-HOME, SURFACE = ref.matern12(0.2, 1.0), ref.matern12(0.5, 3.0)
+GENERAL = ref.constant(0.3) + ref.matern12(0.8, 2.0)
+HOME, SURFACE = ref.constant(0.2), ref.matern12(0.5, 3.0)
 
 
 class League:
@@ -180,8 +180,13 @@ def test_samples_have_the_moments_of_scores(posterior):
     np.testing.assert_allclose(paths.var(axis=0), exact.variance, rtol=0.04)
 
 
-def test_gradient_of_the_evidence(league, model):
-    assert_gradient(model, league.data(7), jk.ExpectationPropagation())
+def test_gradient_of_the_evidence(league):
+    kernel = kernels.Aspects(skill=kernels.Constant(0.8), home=kernels.Constant(0.2))
+    kernel += kernels.CorrelatedAspects(
+        kernels.Matern12(0.5, 3.0), ["clay", "grass"], CORRELATION, SCALES
+    )
+    model = jk.Model(kernel, likelihoods.Probit())
+    assert_gradient(model, league.data(), jk.ExpectationPropagation())
 
 
 def test_single_precision(league, model, posterior):
@@ -191,7 +196,7 @@ def test_single_precision(league, model, posterior):
 
 
 def test_one_aspect_equals_the_plain_kernel(league):
-    part = kernels.Constant(0.3) + kernels.Matern32(0.8, 2.0)
+    part = kernels.Constant(0.3) + kernels.Matern12(0.8, 2.0)
     bare = jk.Dataset.from_arrays(league.times, league.features, league.x, league.outcomes)
     plain = jk.infer(jk.Model(part, likelihoods.Probit()), bare, tol=1e-9)
     for kernel in (kernels.Aspects(skill=part), part):
