@@ -137,8 +137,8 @@ PARTS = {
         "2018-01-01",
         "2024-01-01",
     ),
-    "goals": (goals, "football_international.csv.gz", "2010-01-01", "2020-01-01", "2024-01-01"),
-    "chess": (chess, "chess_fide.csv.gz", 73, 85, 91),
+    "goals": (goals, "football_international.csv.gz", "2016-01-01", "2021-01-01", "2024-01-01"),
+    "chess": (chess, "chess_fide.csv.gz", 79, 85, 87),
 }
 """For each part the candidates, the file, the first matches, those to predict and the end."""
 

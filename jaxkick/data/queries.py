@@ -224,11 +224,14 @@ def read_match(
             value=covariates,
             mentions=["home=1", "home=-1"],
         )
-    roles = directory.schema.aspect_columns if directory.schema is not None else ()
-    given = {name: value for name, value in (covariates or {}).items() if name in roles}
-    extra = read_covariates(
-        directory, {name: x for name, x in (covariates or {}).items() if name not in given}
-    )
+    columns, labels = (), ()
+    if directory.schema is not None:
+        columns, labels = directory.schema.aspect_columns, directory.schema.interactions
+    given = {name: x for name, x in (covariates or {}).items() if name in columns}
+    others = {
+        name: x for name, x in (covariates or {}).items() if name not in given or name in labels
+    }
+    extra = read_covariates(directory, others)
     if home is not None:
         if HOME not in directory.names:
             raise DataError(
