@@ -159,7 +159,8 @@ def test_files_keep_aspects(posterior, tmp_path):
     np.testing.assert_allclose(kernel.correlations, [[1.0, 0.3], [0.3, 1.0]])
 
 
-def test_streams_filter_with_aspects(matches, posterior, tmp_path):
+@pytest.mark.filterwarnings("ignore:.*names in the new matches are not in the data")
+def test_streams_filter_with_aspects(matches, tmp_path):
     """One competitor against new ones each time: at the end, filter and smoother agree."""
     read = {name: value for name, value in READ.items() if name != "result"}
     read |= {"difference": ("goals", "against")}
