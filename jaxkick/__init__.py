@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxkick import datasets, evaluation, kernels, likelihoods, plotting, simulation
     from jaxkick._api import (
         AbstractParameter,
+        Correlation,
         CountsPrediction,
         DataError,
         Dataset,
@@ -54,6 +55,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbstractParameter",
+    "Correlation",
     "CountsPrediction",
     "DataError",
     "Dataset",

@@ -19,6 +19,7 @@ from jaxkick.learning import suggest_model as suggest_model
 from jaxkick.model import Model as Model
 from jaxkick.online import Stream as Stream
 from jaxkick.parameters import AbstractParameter as AbstractParameter
+from jaxkick.parameters import Correlation as Correlation
 from jaxkick.parameters import Fixed as Fixed
 from jaxkick.parameters import Ordered as Ordered
 from jaxkick.parameters import Positive as Positive

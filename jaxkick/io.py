@@ -30,6 +30,7 @@ from jaxtyping import PyTree
 from jaxkick import kernels, likelihoods
 from jaxkick._xla import is_known
 from jaxkick.chains.step import Site
+from jaxkick.data.aspects import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.reading import Observations
@@ -42,7 +43,16 @@ from jaxkick.inference.status import Status
 from jaxkick.kernels import FIRST, AbstractKernel, Instant
 from jaxkick.model import Model
 from jaxkick.online import GroupState, Roster, Stream
-from jaxkick.parameters import AbstractParameter, Fixed, Ordered, Positive, Real, Tied, resolve
+from jaxkick.parameters import (
+    AbstractParameter,
+    Correlation,
+    Fixed,
+    Ordered,
+    Positive,
+    Real,
+    Tied,
+    resolve,
+)
 from jaxkick.posterior import Posterior
 
 __all__ = [
@@ -282,8 +292,9 @@ class _SavedGroups:
 _PUBLIC = [getattr(part, name) for part in (kernels, likelihoods) for name in part.__all__]
 _CLASSES = [
     *(each for each in _PUBLIC if isinstance(each, type)),
-    *(Positive, Real, Fixed, Ordered, Tied, Model, ExpectationPropagation, ReverseKL),
-    *(TimeScale, Schema, Feature, _SavedGroups, Roster, GroupState),
+    *(Positive, Real, Fixed, Ordered, Correlation, Tied),
+    *(Model, ExpectationPropagation, ReverseKL),
+    *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState),
 ]
 _KNOWN = {each.__name__: each for each in _CLASSES}
 
@@ -472,12 +483,18 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
     times, features, coefficients, outcome, weight = observations[:5]
     rows = (observations.rows, observations.events, observations.kinds)
     columns = [x for x in (times, outcome, weight, *rows) if x is not None]
-    numbers = [x for x in (times, outcome, coefficients, weight) if x is not None]
+    aspects = observations.aspects
+    numbers = [x for x in (times, outcome, coefficients, weight, aspects) if x is not None]
     _require(
         features.ndim == 2
         and len(features) > 0
         and all(column.shape == features.shape[:1] for column in columns)
         and coefficients.shape == features.shape
+        and (
+            observations.aspects is None
+            or observations.aspects.shape == (*features.shape, len(observations.aspect_names))
+        )
+        and len(observations.aspect_roles) == len(observations.aspect_names)
         and features.dtype == np.int32
         and -1 <= features.min() <= features.max() < len(observations.names)
         and all(np.isfinite(number).all() for number in numbers)

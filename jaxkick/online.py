@@ -27,14 +27,15 @@ from jax import lax
 from jaxkick._math.small_matrices import AbstractMatrix
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.chains.step import StepModel, StepTime
+from jaxkick.data.aspects import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Played
 from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations, Rules
-from jaxkick.data.schema import Groups, Schema, group_of
+from jaxkick.data.schema import GENERAL, Groups, Schema, group_of
 from jaxkick.errors import DataError, OnInvalid
-from jaxkick.inference.checks import check_kinds, check_outcomes
+from jaxkick.inference.checks import check_fit, check_kinds, check_outcomes
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
@@ -140,17 +141,19 @@ class Rule(eqx.Module):
         added = 0.0 if self.match_variance is None else self.match_variance[number].value
         return GroupState(m, P + added)
 
-    def scores(self, number: int, state: GroupState) -> ScoreMoments:
+    def scores(self, number: int, state: GroupState, time: StepTime) -> ScoreMoments:
         """Compute means and variances of the scores of features of one group."""
-        h = self.measurement(number)
+        h = self.measurement(number, time)
         mean = self.model.mean_of(self.groups[number], 0, self.dtype)
-        return ScoreMoments(mean + state.m @ h, jnp.einsum("i,...ij,j->...", h, state.P, h))
+        mean = mean if time.aspects is None else mean * time.aspects[GENERAL]
+        variance = jnp.einsum("...i,...ij,...j->...", h, state.P, h)
+        return ScoreMoments(mean + jnp.sum(state.m * h, axis=-1), variance)
 
     def combine(self, slots: Sequence[Slots], states: Sequence[GroupState]) -> ScoreMoments:
         """Compute mean and variance of the combined score of each match."""
         total = ScoreMoments(0.0, 0.0)
         for number, (part, state) in enumerate(zip(slots, states, strict=True)):
-            mean, variance = self.scores(number, state)
+            mean, variance = self.scores(number, state, part.time)
             x = part.coefficient
             mean, variance = jnp.sum(x * mean, axis=-1), jnp.sum(x * x * variance, axis=-1)
             total = ScoreMoments(total.mean + mean, total.variance + variance)
@@ -165,10 +168,15 @@ class Rule(eqx.Module):
         slope = slope if match.weight is None else slope * match.weight
         return jnp.zeros_like(slope), slope, jnp.zeros_like(slope)
 
-    def measurement(self, number: int) -> Float[Array, " K"]:
-        """Return the measurement vector h of a group's kernel."""
+    def measurement(self, number: int, time: StepTime) -> Float[Array, "... K"]:
+        """Return the measurement vectors h of a group's kernel, which depend on the aspects."""
         step = self._step(number)
-        return _array(step, step.h)[:, 0]
+        if time.aspects is None:
+            return _array(step, step.h(time))[:, 0]
+        h = lambda now: _array(step, step.h(now))[:, 0]  # noqa: E731
+        for _ in time.gap.shape:
+            h = jax.vmap(h)
+        return h(time)
 
     def _step(self, number: int) -> StepModel:
         return StepModel(self.model.kernel_of(self.groups[number]), self.epoch)
@@ -192,7 +200,7 @@ def scan_matches(
         ]
         value, first, second = rule.derivatives(match, rule.combine(match.groups, here))
         moved = tuple(
-            _moved(state, rule.measurement(number), part.coefficient, first, second)
+            _moved(state, rule.measurement(number, part.time), part.coefficient, first, second)
             for number, (state, part) in enumerate(zip(here, match.groups, strict=True))
         )
         after = tuple(
@@ -223,7 +231,7 @@ def _rows(state: GroupState, rows: Array) -> GroupState:
 
 def _moved(state: GroupState, h: Array, x: Array, first: Array, second: Array) -> GroupState:
     """Update the states of the competitors of a match with its outcome."""
-    phi, x = state.P @ h, x[:, None]
+    phi, x = jnp.einsum("...ij,...j->...i", state.P, h), x[:, None]
     P = state.P + (phi[:, :, None] * phi[:, None, :]) * (x * x * second)[:, :, None]
     return GroupState(state.m + phi * x * first, 0.5 * (P + jnp.swapaxes(P, 1, 2)))
 
@@ -248,6 +256,7 @@ class Roster:
         grouping: the user's mapping from names to groups.
         schema: the columns of the user's table, or `None`.
         library: the library of the user's table, or `None`.
+        aspects: the names of the aspects of competitors.
     """
 
     names: tuple[Hashable, ...]
@@ -261,6 +270,7 @@ class Roster:
     grouping: Groups
     schema: Schema | None
     library: str | None
+    aspects: AspectNames
 
     @staticmethod
     def of(data: Dataset) -> "Roster":
@@ -269,7 +279,7 @@ class Roster:
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
         blank = np.full(len(known), np.nan)
-        described = (index.scale, index.grouping, index.schema, index.library)
+        described = (index.scale, index.grouping, index.schema, index.library, index.aspects)
         group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
         return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
 
@@ -326,6 +336,13 @@ class Roster:
             last=np.append(self.last, blank),
             matches=np.append(self.matches, np.zeros(len(new), np.int64)),
         )
+
+    def with_aspects(self, new: Observations) -> "Roster":
+        """Return the roster with new aspects added."""
+        known = dict(zip(*self.aspects, strict=True))
+        known = dict(zip(new.aspect_names, new.aspect_roles, strict=True)) | known
+        names = (*self.aspects.names, *(name for name in known if name not in self.aspects.names))
+        return replace(self, aspects=AspectNames(names, tuple(known[name] for name in names)))
 
     def after(self, features: np.ndarray, times: np.ndarray) -> "Roster":
         """Return the roster after matches at `times` [B]; `features` [B, P] is -1 if empty."""
@@ -398,10 +415,18 @@ def lay_out(
         slots = np.nonzero(own)[0], place[own] - 1
         feature, coefficient = np.full((size, width), -1), np.zeros((size, width), dtype)
         feature[slots], coefficient[slots] = features[own], coefficients[own]
+        aspects = None
+        if roster.aspects.names:
+            known = np.asarray(new.block.with_aspects(1).aspects)[order]
+            place = {name: k for k, name in enumerate(new.aspect_names or (GENERAL,))}
+            aspects = {name: np.zeros((size, width), dtype) for name in roster.aspects.names}
+            for name in place:
+                aspects[name][slots] = known[own][:, place[name]]
 
-        def since(slot: np.ndarray, feature=feature, width=width) -> StepTime:
+        def since(slot: np.ndarray, feature=feature, width=width, aspects=aspects) -> StepTime:
             previous = np.where(slot >= 0, times[slot // width], roster.last[feature])
-            return after.step_time(feature, times[:, None], previous, dtype)
+            time = after.step_time(feature, times[:, None], previous, dtype)
+            return time._replace(aspects=aspects)
 
         slot, block_slot = _previous_slots(feature, blocks)
         feature = np.where(feature >= 0, feature, EMPTY).astype(np.int32)
@@ -508,7 +533,7 @@ class Stream(AbstractPredictor):
                 "scores or several kinds of observations",
                 "Use `infer` and `Posterior.update`.",
             )
-        check_outcomes(model.likelihood, data, None)
+        check_fit(model, data, None)
         stream = Stream(model, Roster.of(data), (), (), 0, 0.0)
         return stream._see(data.observations, np.dtype(data.outcome.dtype))
 
@@ -553,7 +578,7 @@ class Stream(AbstractPredictor):
         return np.dtype(self.states[0].m.dtype)
 
     def _see(self, new: Observations, dtype: np.dtype) -> "Stream":
-        roster = self.roster.with_names(new.names)
+        roster = self.roster.with_names(new.names).with_aspects(new)
         rule = Rule(self.model, Epoch.at(roster.epoch, dtype), roster.groups)
         order = np.argsort(new.times, kind="stable")
         # Powers of two and growing widths limit the number of compiled programs.
@@ -582,20 +607,30 @@ class Stream(AbstractPredictor):
         times = np.broadcast_to(query.times[:, None], shape)
         for group in sorted(set(query.groups.ravel()) - {""}):
             here = query.groups == group
-            means[here], variances[here] = self._scores(group, query.features[here], times[here])
+            aspects = query.aspects and {name: x[here] for name, x in query.aspects.items()}
+            found = self._scores(group, query.features[here], times[here], aspects)
+            means[here], variances[here] = found
         x = query.coefficients
         return ScoreMoments(
             jnp.asarray((x * means).sum(axis=1), self._dtype).reshape(query.shape),
             jnp.asarray((x * x * variances).sum(axis=1), self._dtype).reshape(query.shape),
         )
 
-    def _scores(self, group: str, features: np.ndarray, times: np.ndarray) -> ScoreMoments:
+    def _scores(
+        self,
+        group: str,
+        features: np.ndarray,
+        times: np.ndarray,
+        aspects: dict[str, np.ndarray] | None,
+    ) -> ScoreMoments:
         """Compute means and variances of the scores of features of one group."""
         roster, dtype, count = self.roster, self._dtype, len(features)
         roster.check_time(features, times)
         room = (0, _power_of_two(count) - count)
         features, times = (np.pad(part, room, mode="edge") for part in (features, times))
         time = roster.step_time(features, times, roster.last[features], dtype)
+        pad = lambda part: np.pad(part, room, mode="edge").astype(dtype)  # noqa: E731
+        time = time._replace(aspects=jax.tree.map(pad, aspects))
         rule = Rule(self.model, Epoch.at(roster.epoch, dtype), (group,))
         if group in roster.groups:
             state = self.states[roster.groups.index(group)]
@@ -628,7 +663,7 @@ def _scores_at(
 ) -> ScoreMoments:
     rule = resolve(rule, rule.dtype)
     time = jax.tree.map(jnp.asarray, time)
-    return rule.scores(0, rule.carry(0, _rows(state, features), time))
+    return rule.scores(0, rule.carry(0, _rows(state, features), time), time)
 
 
 def _power_of_two(number: int) -> int:

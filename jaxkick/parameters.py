@@ -7,6 +7,7 @@ variances positive and cuts ordered. A parameter also works as a number:
 """
 
 import abc
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -24,11 +25,13 @@ from jaxkick.errors import DataError
 
 __all__ = [
     "AbstractParameter",
+    "Correlation",
     "Fixed",
     "Ordered",
     "Positive",
     "Real",
     "Tied",
+    "correlation_factor",
     "named",
     "nonnegative",
     "ordered",
@@ -37,6 +40,7 @@ __all__ = [
     "resolve",
 ]
 
+_CORRELATION = "must be symmetric and positive definite, with ones on the diagonal"
 _INCREASING = "must be a one-dimensional, strictly increasing sequence of finite numbers"
 
 Tree = TypeVar("Tree")
@@ -191,6 +195,44 @@ class Ordered(AbstractParameter):
         return jnp.concatenate([self.first[None], self.first + steps])
 
 
+class Correlation(AbstractParameter):
+    """A correlation matrix C, stored as unconstrained numbers; `value` is its Cholesky factor.
+
+    Row i of the factor L is (z_i1, …, z_i,i−1, 1) divided by its length, with real numbers z, so
+    that C = L Lᵀ is positive definite with ones on the diagonal.
+    """
+
+    raw: Float[Array, " pairs"]
+
+    def __init__(self, matrix: ArrayLike):
+        """Store a correlation matrix.
+
+        Args:
+            matrix: a symmetric, positive definite matrix with ones on the diagonal.
+
+        Raises:
+            DataError: if a known matrix is not one.
+        """
+        _require(matrix, _is_correlation, _CORRELATION)
+        factor = jnp.linalg.cholesky(_as_float(matrix))
+        rows, columns = np.tril_indices(factor.shape[0], -1)
+        self.raw = factor[rows, columns] / factor[rows, rows]
+
+    @property
+    def value(self) -> Float[Array, "n n"]:
+        size = (1 + math.isqrt(1 + 8 * self.raw.shape[-1])) // 2
+        rows = jnp.eye(size, dtype=self.raw.dtype).at[np.tril_indices(size, -1)].set(self.raw)
+        return rows / jnp.sqrt(jnp.sum(rows * rows, axis=1, keepdims=True))
+
+    @property
+    def matrix(self) -> Float[Array, "n n"]:
+        """The correlation matrix C."""
+        return self.value @ self.value.T
+
+    def __repr__(self) -> str:
+        return format_value(self.matrix) if _is_number(self.raw) else "?"
+
+
 class Tied(AbstractParameter):
     """A parameter that `learn` keeps equal to all parameters tied with the same name.
 
@@ -266,6 +308,36 @@ def real(value: ArrayLike | AbstractParameter) -> AbstractParameter:
 def ordered(value: ArrayLike | AbstractParameter) -> AbstractParameter:
     """Convert a field: sequences become `Ordered`, increasing parameters stay as they are."""
     return _converted(value, Ordered, _increases, _INCREASING)
+
+
+def correlation_factor(size: int) -> Converter:
+    """Make a converter of a field that holds the factor of a correlation matrix.
+
+    One number is the correlation of all pairs. `Fixed` holds the matrix, which becomes a factor.
+    """
+
+    def full(value: ArrayLike) -> ArrayLike:
+        if jnp.ndim(value) > 0:
+            return value
+        value = _as_float(value)
+        return jnp.eye(size, dtype=value.dtype) * (1.0 - value) + value
+
+    def constrain(value: ArrayLike) -> AbstractParameter:
+        matrix = full(value)
+        if jnp.shape(matrix) != (size, size):
+            problem = f"{{argument}} must be a number or a matrix of shape ({size}, {size})"
+            raise DataError(problem, argument="value")
+        return Correlation(matrix)
+
+    def convert(value: "ArrayLike | AbstractParameter") -> AbstractParameter:
+        if isinstance(value, Fixed):
+            known = np.asarray(value.constant)
+            # Only a factor is triangular, apart from the identity, which is its own factor.
+            is_factor = known.shape == (size, size) and np.array_equal(np.tril(known), known)
+            return value if is_factor else Fixed(constrain(known).value)
+        return _converted(value, constrain, np.isfinite, "must be finite")
+
+    return convert
 
 
 def named(name: str, convert: Converter) -> Converter:
@@ -353,6 +425,15 @@ def _require(value: ArrayLike, holds: Callable[[np.ndarray], Any], rule: str) ->
     if not (np.all(np.isfinite(known)) and np.all(holds(known))):
         shown = float(known) if known.ndim == 0 else known.tolist()
         raise DataError(f"{{argument}} is {{value}}, but {rule}", argument="value", value=shown)
+
+
+def _is_correlation(known: np.ndarray) -> bool:
+    square = known.ndim == 2 and known.shape[0] == known.shape[1]
+    return (
+        square
+        and bool(np.allclose(known, known.T) and np.allclose(np.diag(known), 1.0))
+        and bool(np.linalg.eigvalsh(known)[0] > 0)
+    )
 
 
 def _increases(known: np.ndarray) -> bool:

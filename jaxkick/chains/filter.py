@@ -108,7 +108,7 @@ def filter_chain(
 
 def step_times(chain: Chain) -> StepTime:
     """Return the times of the steps of a chain."""
-    return StepTime(chain.gap, chain.offset, chain.age, chain.first)
+    return StepTime(chain.gap, chain.offset, chain.age, chain.first, chain.aspects)
 
 
 def _filter_row(
@@ -121,11 +121,11 @@ def _filter_row(
     sites: Site,
 ) -> tuple[Scalar, AbstractMatrix | None, tuple]:
     """Filter one row; return its log normaliser, `across`, and the output of each step."""
-    h = model.h
 
     def step(carry, inputs):
         state, total, previous, across = carry
         time, site = inputs
+        h = model.h(time)
         A = model.transition(previous, time)
         m = model.carry(A, state.m, time)
         P = model.predict_cov(A, state.P, previous, time)
@@ -160,7 +160,7 @@ def _summarise_row(model: StepModel, before: StepTime, times: StepTime, sites: S
             b=model.carry(A, summary.b, time),
             P=model.predict_cov(A, summary.P, previous, time),
         )
-        return (_observed(predicted, model.h, site), time), None
+        return (_observed(predicted, model.h(time), site), time), None
 
     (summary, _), _ = lax.scan(step, (_empty_row(model), before), (times, sites))
     return summary

@@ -27,6 +27,7 @@ class Queries(NamedTuple):
         right_gap: time until the right entry.
         offset: time since the data's epoch.
         age: time since the feature's first entry; used where there is no neighbour.
+        aspects: coefficients by the name of the aspect; `None` for the general skill.
     """
 
     left: Int[Array, " Q"]
@@ -35,6 +36,7 @@ class Queries(NamedTuple):
     right_gap: Float[Array, " Q"]
     offset: Float[Array, " Q"]
     age: Float[Array, " Q"]
+    aspects: dict[str, Float[Array, " Q"]] | None = None
 
 
 class Functional(NamedTuple):
@@ -73,7 +75,7 @@ def interpolate(
 
     def between(found: Functional, past: State, future: Adjoint) -> tuple[Scalar, Scalar]:
         N = future.N.symmetric()
-        variance = dot(model.h, found.phi) - dot(found.F, N @ found.F)
+        variance = dot(model.h(found.time), found.phi) - dot(found.F, N @ found.F)
         # Rounding may make a variance of zero slightly negative.
         return dot(found.B, past.m) + dot(found.F, future.r), jnp.maximum(variance, 0.0)
 
@@ -99,7 +101,7 @@ def functionals(model: StepModel, chain: Chain, states: States, queries: Queries
         left.age + queries.left_gap,
         jnp.where(queries.right >= 0, right.age - queries.right_gap, queries.age),
     )
-    now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0)
+    now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0, queries.aspects)
     covariance = take_entries(states.past.P, queries.left)
     return jax.vmap(functools.partial(_functional, model))(covariance, left, now, right)
 
@@ -117,7 +119,7 @@ def take_entries(tree: Tree, positions: Int[Array, " Q"]) -> Tree:
 def _functional(
     model: StepModel, P: AbstractMatrix, left: StepTime, now: StepTime, right: StepTime
 ) -> Functional:
-    A = model.transition(left, now)
-    phi = model.predict_cov(A, P.symmetric(), left, now) @ model.h
+    h, A = model.h(now), model.transition(left, now)
+    phi = model.predict_cov(A, P.symmetric(), left, now) @ h
     F = model.carry(model.transition(now, right), phi, right)
-    return Functional(now, phi, model.carry(A.T, model.h, now), F)
+    return Functional(now, phi, model.carry(A.T, h, now), F)

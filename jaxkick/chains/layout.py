@@ -45,6 +45,8 @@ class Chain(eqx.Module):
         few: an upper bound on the number of features if they are few beside those of other
             groups, otherwise 0.
         mesh: the devices over which rows are sharded; `None` for one device.
+        aspects: the coefficients of each entry by the name of the aspect; `None` in data
+            without aspects.
     """
 
     gap: Float[Array, "C R"]
@@ -58,6 +60,7 @@ class Chain(eqx.Module):
     slots: tuple[int, ...] = eqx.field(static=True)
     few: int = eqx.field(static=True)
     mesh: Mesh | None = eqx.field(static=True, default=None)
+    aspects: dict[str, Float[Array, "C R"]] | None = None
 
 
 class Layout(NamedTuple):
@@ -162,6 +165,7 @@ def build_chain(
     largest: bool,
     no_source: int,
     dtype: np.dtype,
+    aspects: dict[str, np.ndarray] | None = None,
 ) -> Chain:
     """Arrange sorted entries into a chain; time differences are computed in float64.
 
@@ -178,6 +182,7 @@ def build_chain(
         largest: whether no other group has more features.
         no_source: the source of padding.
         dtype: floating-point type of the chain.
+        aspects: coefficients of each entry by the name of the aspect, if there are any.
 
     Returns:
         The chain, with its arrays on JAX's default device.
@@ -205,6 +210,7 @@ def build_chain(
         linked=layout.linked,
         slots=tuple(np.unique(source % np.int32(num_slots)).tolist()),
         few=0 if largest else _few(len(features)),
+        aspects=aspects and {name: arrange(values, 0.0, dtype) for name, values in aspects.items()},
     )
 
 

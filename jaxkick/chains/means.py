@@ -10,7 +10,6 @@ of the right one (`jaxkick.chains.interpolation`). `smooth_states` returns these
 such scores: a column of M⁻¹ for a score at any time.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -62,7 +61,7 @@ def smooth_means(
         The smoothed means.
     """
     times = step_times(chain)
-    v, s = _predicted(model, precision, gains)
+    v, s = _predicted(model, times, precision, gains)
     weight, pull = precision * s, precision_mean * s
     leaving, (mu, _) = _forward(model, times, gains.phi, weight, pull)
     if chain.linked:
@@ -99,7 +98,7 @@ def smooth_states(
         that is predicted for it.
     """
     times = step_times(chain)
-    v, s = _predicted(model, precision, gains)
+    v, s = _predicted(model, times, precision, gains)
     weight, pull = precision * s, precision_mean * s
     inputs = (model, times, gains.phi, weight, pull, added.past)
     leaving, (mu, past) = _forward(*inputs)
@@ -116,10 +115,10 @@ def smooth_states(
 
 
 def _predicted(
-    model: StepModel, precision: Float[Array, "C R"], gains: Gains
+    model: StepModel, times: StepTime, precision: Float[Array, "C R"], gains: Gains
 ) -> tuple[Float[Array, "C R"], Float[Array, "C R"]]:
     """The predicted variance v of every score, and s = 1 / (1 + τ v)."""
-    v = _over_entries(functools.partial(dot, model.h))(gains.phi)
+    v = _over_entries(lambda time, phi: dot(model.h(time), phi))(times, gains.phi)
     return v, 1.0 / (1.0 + precision * v)
 
 
@@ -144,7 +143,7 @@ def _forward(
         time, phi, weight, pull, added = inputs
         mean = model.carry(model.transition(previous, time), mean, time)
         mean = mean if added is None else mean + added
-        mu = dot(model.h, mean)
+        mu = dot(model.h(time), mean)
         mean = mean + phi * (pull - weight * mu)
         return (mean, time), (mu, None if added is None else mean)
 
@@ -181,7 +180,7 @@ def _backward(
         r = model.carry(model.transition(time, following).T, r, following)
         r = r if added is None else r + added
         p = dot(phi, r)
-        r = r + model.h * (g - weight * p)
+        r = r + model.h(time) * (g - weight * p)
         return (r, time), (p, None if added is None else r)
 
     def run(incoming, after, *inputs):

@@ -37,7 +37,12 @@ class Timeline(NamedTuple):
 
 
 def make_timeline(
-    entry_times: np.ndarray, sites: Site, times: np.ndarray, epoch: float, dtype: np.dtype
+    entry_times: np.ndarray,
+    sites: Site,
+    times: np.ndarray,
+    epoch: float,
+    dtype: np.dtype,
+    aspects: dict[str, tuple[np.ndarray, float]] | None = None,
 ) -> Timeline:
     """Merge the entries of a feature with the requested times.
 
@@ -47,6 +52,7 @@ def make_timeline(
         times: float64 times to sample the score at, in any order.
         epoch: the origin of time offsets.
         dtype: floating-point type of the time differences, which are computed in float64.
+        aspects: for each aspect the coefficients of the entries, and that of requested times.
 
     Returns:
         The timeline, padded to a power of two to limit the number of compiled programs.
@@ -57,8 +63,8 @@ def make_timeline(
     sorted_times = np.concatenate([merged[order], np.repeat(merged[order[-1:]], room)])
     first_time = entry_times[0] if len(entry_times) else sorted_times[0]
 
-    def pad_and_sort(values: np.ndarray | Array) -> np.ndarray:
-        whole = np.concatenate([np.asarray(values, np.float64), np.zeros(len(times))])[order]
+    def pad_and_sort(values: np.ndarray | Array, asked: float = 0.0) -> np.ndarray:
+        whole = np.concatenate([np.asarray(values, np.float64), np.full(len(times), asked)])[order]
         return np.concatenate([whole, np.zeros(room)]).astype(dtype)
 
     steps = StepTime(
@@ -66,6 +72,7 @@ def make_timeline(
         (sorted_times - epoch).astype(dtype),
         (sorted_times - first_time).astype(dtype),
         np.arange(len(sorted_times)) == 0,
+        aspects and {name: pad_and_sort(*values) for name, values in aspects.items()},
     )
     places = np.argsort(order)
     return Timeline(steps, Site(*map(pad_and_sort, sites)), places[len(entry_times) :])
@@ -94,7 +101,7 @@ def sample_paths(
     times, sites = jax.tree.map(jnp.asarray, (times, sites))
     before = jax.tree.map(lambda leaf: jnp.concatenate([leaf[:1], leaf[:-1]]), times)
     dynamics = jax.vmap(lambda before, now: _dynamics(step, before, now))(before, times)
-    h = step.h.to_array()[:, 0].astype(step.dtype)
+    h = jax.vmap(lambda time: step.h(time).to_array()[:, 0].astype(step.dtype))(times)
     return _draw_forwards(dynamics, _information(dynamics, sites, h), h, key, count)
 
 
@@ -123,12 +130,12 @@ def _dynamics(step: StepModel, before: StepTime, now: StepTime) -> _Dynamics:
     return _Dynamics(A, jnp.where(first, array(step.prior_cov(now).symmetric()), noise))
 
 
-def _information(dynamics: _Dynamics, sites: Site, h: Float[Array, " K"]) -> _Information:
+def _information(dynamics: _Dynamics, sites: Site, h: Float[Array, "T K"]) -> _Information:
     """Propagate the information backwards, from the last step to the first."""
-    identity = jnp.eye(len(h), dtype=h.dtype)
+    identity = jnp.eye(h.shape[1], dtype=h.dtype)
 
     def back(following: _Information, inputs) -> tuple[_Information, _Information]:
-        (A_next, Q_next), site = inputs
+        (A_next, Q_next), site, h = inputs
         # Given this state x, the next state is N(A x, Q), so Q reduces its information about x.
         both = jnp.concatenate([following.J, following.eta[:, None]], axis=1)
         both = jnp.linalg.solve(identity + following.J @ Q_next, both)
@@ -138,19 +145,20 @@ def _information(dynamics: _Dynamics, sites: Site, h: Float[Array, " K"]) -> _In
         now = _Information(eta, 0.5 * (J + J.T))
         return now, now
 
-    nothing = _Information(jnp.zeros_like(h), jnp.zeros_like(identity))
+    nothing = _Information(jnp.zeros_like(h[0]), jnp.zeros_like(identity))
     after = jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[:1] * 0.0]), dynamics)
-    return lax.scan(back, nothing, (after, sites), reverse=True)[1]
+    return lax.scan(back, nothing, (after, sites, h), reverse=True)[1]
 
 
 def _draw_forwards(
     dynamics: _Dynamics,
     ahead: _Information,
-    h: Float[Array, " K"],
+    h: Float[Array, "T K"],
     key: Key[Array, ""],
     count: int,
 ) -> Float[Array, "count T"]:
-    identity = jnp.eye(len(h), dtype=h.dtype)
+    size = h.shape[1]
+    identity = jnp.eye(size, dtype=h.dtype)
 
     def given_previous(A: Array, Q: Array, eta: Array, J: Array) -> tuple[Array, Array, Array]:
         """Compute gain, shift and a root of the covariance of a state given the previous state."""
@@ -160,12 +168,12 @@ def _draw_forwards(
         return (identity - covariance @ J) @ A, covariance @ eta, root
 
     gains, shifts, roots = jax.vmap(given_previous)(*dynamics, *ahead)
-    draws = jax.random.normal(key, (len(gains), count, len(h)), h.dtype)
+    draws = jax.random.normal(key, (len(gains), count, size), h.dtype)
 
     def forward(state, inputs):
-        gain, shift, root, draw = inputs
+        gain, shift, root, draw, h = inputs
         state = state @ gain.T + shift + draw @ root.T
         return state, state @ h
 
-    start = jnp.zeros((count, len(h)), h.dtype)
-    return lax.scan(forward, start, (gains, shifts, roots, draws))[1].T
+    start = jnp.zeros((count, size), h.dtype)
+    return lax.scan(forward, start, (gains, shifts, roots, draws, h))[1].T

@@ -143,8 +143,8 @@ def smooth_chain(
             chain,
             reverse=True,
         )
-        found = _over_entries(functools.partial(_cavity, model.h))(
-            incoming, found, sites, filtered.mu, filtered.phi
+        found = _over_entries(functools.partial(_cavity, model))(
+            incoming, times, found, sites, filtered.mu, filtered.phi
         )
     states = None
     if keep_states:
@@ -187,11 +187,11 @@ def _run_back(
         The cavities, or their parts as functions of the incoming adjoint if the chain is
         `linked`; the adjoints of all steps if states are kept; the adjoint of the first step.
     """
-    h = model.h
 
     def step(carry, inputs):
         outgoing, following = carry
         time, site, mu, phi = inputs
+        h = model.h(time)
         back = model.transition(time, following).T
         r = model.carry(back, outgoing.c, following)
         N = model.carry(back, outgoing.D @ back.T, following).symmetric()
@@ -205,7 +205,7 @@ def _run_back(
         kept = outgoing._replace(D=outgoing.D.packed()) if keep_states else None
         found = _Later(dot(phi, r), dot(phi, N @ phi), reach)
         if not linked:
-            found = _cavity(h, None, found, site, mu, phi)
+            found = _cavity(model, None, time, found, site, mu, phi)
         return (outgoing, time), (found, kept)
 
     start = _Outgoing(model.identity() if linked else None, *model.no_information())
@@ -234,8 +234,9 @@ def _add_incoming(incoming: Adjoint | None, outgoing: _Outgoing) -> Adjoint:
 
 
 def _cavity(
-    h: AbstractMatrix,
+    model: StepModel,
     incoming: Adjoint | None,
+    time: StepTime,
     later: _Later,
     site: Site,
     mu: Scalar,
@@ -246,7 +247,7 @@ def _cavity(
     if incoming is not None and later.reach is not None:
         p = p + dot(later.reach, incoming.r)
         q = q + dot(later.reach, incoming.N @ later.reach)
-    v = dot(h, phi)
+    v = dot(model.h(time), phi)
     s = gain(site, mu, v).s
     k = 1.0 + site.precision * s * q
     return (mu + p + site.precision_mean * s * q) / k, (v - s * q) / k

@@ -33,12 +33,16 @@ __all__ = [
 
 
 class StepTime(NamedTuple):
-    """Time since the previous entry, since the epoch and since the first entry of the feature."""
+    """Time since the previous entry, since the epoch and since the first entry of the feature.
+
+    `aspects` are the coefficients of the entry by the name of the aspect, in data with aspects.
+    """
 
     gap: Scalar
     offset: Scalar
     age: Scalar
     first: Bool
+    aspects: dict[str, Scalar] | None = None
 
 
 class Site(NamedTuple):
@@ -108,10 +112,9 @@ class StepModel(eqx.Module):
         """The floating-point type of times and states."""
         return self.epoch.coarse.dtype
 
-    @property
-    def h(self) -> AbstractMatrix:
-        """The measurement vector."""
-        return self._adapt(self.kernel.measurement())
+    def h(self, time: StepTime) -> AbstractMatrix:
+        """The measurement vector, which depends on the aspects of an entry."""
+        return self._adapt(self.kernel.measurement_at(time.aspects))
 
     def origin(self) -> State:
         """A zero state, as the initial carry of a loop."""
@@ -127,11 +130,7 @@ class StepModel(eqx.Module):
 
     def prior_cov(self, moment: StepTime) -> AbstractMatrix:
         """The prior covariance of the state at a step."""
-        return self.prior_cov_at(moment.offset, moment.age)
-
-    def prior_cov_at(self, offset: Scalar, age: Scalar) -> AbstractMatrix:
-        """The prior covariance of the state at a time."""
-        return self._read(self.kernel.state_cov, Instant(offset, age, self.epoch))
+        return self._read(self.kernel.state_cov, self._instant(moment))
 
     def transition(self, start: StepTime, end: StepTime) -> AbstractMatrix:
         """The transition A between two steps of one feature."""

@@ -19,7 +19,7 @@ from jaxkick.cli.options import Reading
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Rules
 from jaxkick.data.reading import read_table as read_observations
-from jaxkick.data.schema import ATTACK, HOME, PAIR, TIE, Feature, Schema
+from jaxkick.data.schema import ATTACK, HOME, LEVEL, PAIR, TIE, Feature, Schema
 from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
@@ -174,10 +174,11 @@ def competitors(data: Dataset) -> dict[str, Hashable]:
     names, schema = data.names, data.schema
     if schema is None:
         return {str(name): name for name in names}
-    if schema.counts is not None:
+    if schema.has_roles:
         features = [name for name in names if isinstance(name, Feature) and name.role == ATTACK]
         return {str(feature.name): feature.name for feature in features}
     others = {HOME, *(name for name, _ in schema.covariates)}
+    others |= {LEVEL} if schema.counts is not None else set()
     roles = {*schema.interactions, PAIR, TIE, *others}
     return {
         str(name): name

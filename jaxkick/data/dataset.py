@@ -120,6 +120,7 @@ class Dataset(eqx.Module):
         interactions: str | Sequence[str] | None = None,
         pairs: bool = False,
         tie_effects: bool = False,
+        aspects: Mapping[str, Any] | bool | None = None,
         groups: Groups = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
@@ -174,6 +175,12 @@ class Dataset(eqx.Module):
                 `"tie"`; the sum of both sides' is a logarithm that multiplies the margin of
                 ties. Every match then has two observations: the score, and this logarithm with
                 an outcome of 0.
+            aspects: further skills of competitors that share one state with the general skill,
+                for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
+                `{"home": True}`. A column of labels has an aspect for each label:
+                `{"surface": "surface"}`. A column of numbers has the coefficients of both sides,
+                two columns or numbers those of each side: `{"white": (1, 0)}`. With `counts`,
+                any mapping, or `True`, makes attack and defence aspects of one state.
             groups: which features share a kernel; a function decides for all features,
                 including those that this method adds.
 
@@ -198,6 +205,7 @@ class Dataset(eqx.Module):
             interactions=interactions,
             pairs=pairs,
             tie_effects=tie_effects,
+            aspects=aspects,
         )
         rules = Rules(groups, unit, on_invalid, likelihood, schema, library_of(frame))
         return cls.from_observations(read_table(frame, rules), dtype, row_length)
@@ -345,6 +353,7 @@ class Dataset(eqx.Module):
         groups: Groups = None,
         *,
         events: ArrayLike | None = None,
+        aspects: Mapping[str, ArrayLike] | None = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
         on_invalid: OnInvalid = "raise",
@@ -361,13 +370,17 @@ class Dataset(eqx.Module):
                 of no observation.
             events: integers [N], for likelihoods of several scores: rows with the same number
                 are the scores of one event, and their outcomes its outcome.
+            aspects: for each aspect of the features its coefficients [N, P], for
+                `kernels.Aspects`. The score in a slot is the sum of the feature's general skill
+                and of its aspects times these numbers. A feature that stands in several slots
+                of an observation has the sum of both scores.
 
         See the class for the other arguments.
         """
         library = library_of_columns(times, outcome)
         rules = Rules(groups, unit, on_invalid, likelihood, library=library)
         observations = read_arrays(
-            times, features, coefficients, outcome, weight, names, events, rules
+            times, features, coefficients, outcome, weight, names, events, rules, aspects
         )
         return cls.from_observations(observations, dtype, row_length)
 
@@ -391,9 +404,13 @@ class Dataset(eqx.Module):
                 for each in like.chains
             }
         if width > observations.features.shape[1]:
+            aspects = observations.aspects
             observations = observations._replace(
                 features=_padded(observations.features, (count, width), np.int32, -1),
                 coefficients=_padded(observations.coefficients, (count, width), kind),
+                aspects=None
+                if aspects is None
+                else _padded(aspects, (count, width, aspects.shape[-1]), np.float64),
             )
         index, chains, slots = encode(observations, kind, row_length, shapes, size)
         outcome, weight = observations.outcome, observations.weight
@@ -434,6 +451,9 @@ class Dataset(eqx.Module):
             kinds=index.kinds,
             kind_names=index.kind_names,
             kind_schemas=index.kind_schemas,
+            aspects=index.aspect_coefficients,
+            aspect_names=index.aspect_names,
+            aspect_roles=index.aspect_roles,
         )
 
     def event_outcomes(self) -> np.ndarray:
@@ -675,6 +695,8 @@ class Dataset(eqx.Module):
             *(f"  group    {_describe_group(index, k)}" for k in range(len(self.chains))),
             f"  outcome  {_describe_values(outcome, count, signed=True)}",
         ]
+        if index.aspect_names:
+            lines.append(f"  aspects  {', '.join(map(repr, index.aspect_names))}")
         if self.weight is not None:
             lines.append(f"  weight   {_describe_values(self.weight, len(self), signed=False)}")
         return "\n".join(lines)
@@ -774,12 +796,14 @@ def _shard_chain(chain: Chain, mesh: Mesh, no_source: int) -> Chain:
     steps, rows = chain.gap.shape
     missing = -rows % mesh.size
     paddings = {"first": True, "source": no_source, "offset": np.min(chain.offset)}
-    arrays = {}
-    for name in ("gap", "offset", "age", "first", "source", "feature"):
-        array = np.asarray(getattr(chain, name))
-        empty = np.full((steps, missing), paddings.get(name, 0), array.dtype)
-        arrays[name] = put(np.concatenate([array, empty], axis=1), mesh, 1)
-    return replace(chain, **arrays, mesh=mesh)
+
+    def extend(array: Array, padding: float = 0) -> Array:
+        empty = np.full((steps, missing), padding, array.dtype)
+        return put(np.concatenate([np.asarray(array), empty], axis=1), mesh, 1)
+
+    names = ("gap", "offset", "age", "first", "source", "feature")
+    arrays = {name: extend(getattr(chain, name), paddings.get(name, 0)) for name in names}
+    return replace(chain, **arrays, aspects=jax.tree.map(extend, chain.aspects), mesh=mesh)
 
 
 def _moved_slots(data: Dataset, chains: tuple[Chain, ...]) -> np.ndarray:

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from jaxkick._typing import Float, Int
 from jaxkick.chains.layout import Chain, Layout, build_chain, flat_positions, plan_layout
+from jaxkick.data.aspects import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import Groups, Schema, group_of
@@ -98,6 +99,10 @@ class Index:
         kinds: the number of each observation's kind, or `None` where there is one.
         kind_names: the names of the kinds.
         kind_schemas: the meaning of the table of each kind.
+        aspect_coefficients: coefficients [N, P, A] of the aspects of each feature, if there are
+            any.
+        aspect_names: the names of the aspects; the first is the general skill.
+        aspect_roles: for each aspect, the name in `aspects=` of the column whose label it is.
     """
 
     names: tuple[Hashable, ...]
@@ -121,6 +126,9 @@ class Index:
     kinds: np.ndarray | None = None
     kind_names: tuple[str, ...] = ()
     kind_schemas: tuple[Schema | None, ...] = ()
+    aspect_coefficients: np.ndarray | None = None
+    aspect_names: tuple[str, ...] = ()
+    aspect_roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -140,6 +148,11 @@ class Index:
 
     def __repr__(self) -> str:
         return f"Index({len(self.names):,} features, {len(self.times):,} observations)"
+
+    @property
+    def aspects(self) -> AspectNames:
+        """The names of the aspects of competitors."""
+        return AspectNames(self.aspect_names, self.aspect_roles)
 
     @property
     def unit(self) -> str | None:
@@ -202,6 +215,15 @@ class Index:
         observations = self.entry_observations[self.begins[feature] + ranks]
         positions = self.positions(np.full(count, feature), ranks)
         return Entries(positions, self.times[observations], observations)
+
+    def entry_aspects(self, name: Hashable) -> dict[str, np.ndarray] | None:
+        """The coefficients of a feature's entries by aspect, in the order of time."""
+        if self.aspect_coefficients is None:
+            return None
+        rows = self.entries(name).observations
+        slots = (self.features[rows] == self._numbers.get(name, -2)).argmax(axis=1)
+        by_aspect = self.aspect_coefficients[rows, slots].T
+        return dict(zip(self.aspect_names, by_aspect, strict=True))
 
     def positions(self, features: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """Flat positions of the `ranks`-th entries of features that have entries, as int32."""
@@ -278,7 +300,15 @@ class Index:
     def _outline(self) -> tuple:
         """The parts that are cheap to compare."""
         sizes = (len(self.names), len(self.times), len(self.entry_observations), self.rows is None)
-        return (sizes, self.groups, self.shapes, self.scale, self.epoch, self.kind_names)
+        return (
+            sizes,
+            self.groups,
+            self.shapes,
+            self.scale,
+            self.epoch,
+            self.kind_names,
+            self.aspect_names,
+        )
 
     @cached_property
     def _digest(self) -> bytes:
@@ -366,8 +396,18 @@ def encode(
         places[members] = layout.starts
         slots[source[part]] = positions + base
         entry_times = times[entries[part]]
-        given = {"group": group, "epoch": epoch, "no_source": num_slots, "dtype": dtype}
-        given |= {"num_slots": features.shape[1], "largest": len(members) == largest}
+        given: dict[str, Any] = {
+            "group": group,
+            "epoch": epoch,
+            "no_source": num_slots,
+            "dtype": dtype,
+            "num_slots": features.shape[1],
+            "largest": len(members) == largest,
+        }
+        if observations.aspects is not None:
+            coefficients = observations.aspects.reshape(-1, len(observations.aspect_names))
+            by_aspect = coefficients[source[part]].T
+            given["aspects"] = dict(zip(observations.aspect_names, by_aspect, strict=True))
         chains.append(
             build_chain(
                 layout, positions, counts, entry_times, source[part], features=members, **given
@@ -397,6 +437,9 @@ def encode(
         kinds=observations.kinds,
         kind_names=observations.kind_names,
         kind_schemas=observations.kind_schemas,
+        aspect_coefficients=observations.aspects,
+        aspect_names=observations.aspect_names,
+        aspect_roles=observations.aspect_roles,
     )
     return index, tuple(chains), slots.reshape(-1, features.shape[1])
 

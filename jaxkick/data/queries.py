@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jax.typing import ArrayLike
 
+from jaxkick.data.aspects import AspectNames, SideAspects, read_aspects
 from jaxkick.data.columns import (
     TimeScale,
     as_column,
@@ -60,6 +61,8 @@ class Directory(Protocol):
     @property
     def library(self) -> str | None: ...
     @property
+    def aspects(self) -> AspectNames: ...
+    @property
     def latest(self) -> float: ...
     def to_time(self, times: Any, argument: str = "times") -> np.ndarray: ...
     def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray: ...
@@ -79,6 +82,7 @@ class Query(NamedTuple):
         coefficients: coefficients [Q, P]; 0 in an empty slot.
         codes: numbers [Q, P] that are equal where names are, also unknown ones; -1 in an empty
             slot.
+        aspects: coefficients [Q, P] by the name of the aspect; `None` in data without aspects.
     """
 
     shape: tuple[int, ...]
@@ -87,6 +91,7 @@ class Query(NamedTuple):
     groups: np.ndarray
     coefficients: np.ndarray
     codes: np.ndarray
+    aspects: dict[str, np.ndarray] | None = None
 
 
 def read_query(
@@ -95,6 +100,7 @@ def read_query(
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
+    aspects: Mapping[str, np.ndarray | None] | None = None,
 ) -> Query:
     """Read combinations of features at times; a single one of either is used for all.
 
@@ -106,6 +112,8 @@ def read_query(
             those of `Dataset.from_pairs`: names, lists or tuples of names, and mappings.
         covariates: further features by name, each with one coefficient or many.
         allow_unknown: whether names that the directory does not have are allowed.
+        aspects: for each side its coefficients of aspects, [A] or [Q, A]; the general skill if
+            there are none.
 
     Raises:
         DataError: if an argument cannot be read, or a name is unknown and not allowed.
@@ -124,6 +132,9 @@ def read_query(
     lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
     if numbers.ndim:
         lengths["time"] = len(numbers)
+    for own in (aspects or {}).values():
+        if own is not None and own.ndim > 1 and len(own) > 1:
+            lengths["covariates"] = len(own)
     count = _common_length(lengths)
     vocabulary = Vocabulary()
     blocks = []
@@ -146,7 +157,12 @@ def read_query(
                 count=len(empty),
             )
         repeats = count if one_for_all else 1
-        blocks.append(Block(*(np.repeat(part, repeats, axis=0) for part in block)))
+        block = block.map(lambda part, repeats=repeats: np.repeat(part, repeats, axis=0))
+        own = None if aspects is None else aspects.get(argument)
+        if own is not None:
+            shape = (*block.features.shape, own.shape[-1])
+            block = block._replace(aspects=np.broadcast_to(own[..., None, :], shape))
+        blocks.append(block)
     roles = () if schema is None else schema.interactions
     labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}
     pairs = schema is not None and schema.pairs and len(sides) == 2
@@ -155,6 +171,7 @@ def read_query(
         label = f"covariates[{name!r}]"
         blocks.append(read_covariate(name, values, vocabulary, label, count))
     block = join([*blocks, *chain.from_iterable(further.values())])
+    block = block.with_aspects(len(directory.aspects.names))
     _check(block, vocabulary, bool(lengths))
     names = vocabulary.names()
     # The last element is for empty slots, whose code is -1.
@@ -173,6 +190,9 @@ def read_query(
         groups=groups[block.features],
         coefficients=block.coefficients,
         codes=block.features,
+        aspects=None
+        if block.aspects is None
+        else dict(zip(directory.aspects.names, np.moveaxis(block.aspects, -1, 0), strict=True)),
     )
 
 
@@ -183,11 +203,13 @@ class Match(NamedTuple):
         first: the first side of each, as `read_query` takes it.
         second: the second side of each.
         covariates: coefficients of further features by name, including the home advantage.
+        aspects: the coefficients of aspects of both sides; `None` in data without aspects.
     """
 
     first: Any
     second: Any
     covariates: dict[Hashable, Any]
+    aspects: SideAspects | None = None
 
 
 def read_match(
@@ -206,7 +228,14 @@ def read_match(
             value=covariates,
             mentions=["home=1", "home=-1"],
         )
-    extra = read_covariates(directory, covariates or {})
+    columns, labels = (), ()
+    if directory.schema is not None:
+        columns, labels = directory.schema.aspect_columns, directory.schema.interactions
+    given = {name: x for name, x in (covariates or {}).items() if name in columns}
+    others = {
+        name: x for name, x in (covariates or {}).items() if name not in given or name in labels
+    }
+    extra = read_covariates(directory, others)
     if home is not None:
         if HOME not in directory.names:
             raise DataError(
@@ -224,7 +253,26 @@ def read_match(
             ) from None
         extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
     _check_sides(first, second)
-    return Match(first, second, extra)
+    return Match(first, second, extra, _match_aspects(directory, given | extra))
+
+
+def _match_aspects(directory: Directory, values: Mapping[Hashable, Any]) -> SideAspects | None:
+    """The coefficients of aspects of both sides of matches."""
+    schema = directory.schema
+    if schema is None or schema.aspects is None:
+        return None
+    many = [
+        part
+        for value in values.values()
+        for part in (value if isinstance(value, tuple) else [value])
+    ]
+    count = max([len(part) for part in many if _is_many(part)], default=1)
+    aspects = read_aspects(schema, values, count, directory.aspects)
+    if any(np.isnan(side).any() for side in aspects.sides):
+        raise DataError(
+            "a label or number of an aspect is missing", "Give all of them.", argument="covariates"
+        )
+    return aspects
 
 
 def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
@@ -247,8 +295,9 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
             for name, values in columns.covariates.items()
         }
         covariates = read_covariates(directory, covariates | dict(columns.labels))
+        aspects = _match_aspects(directory, columns.aspects)
         _check_sides(first, second)
-    return Match(first, second, covariates), columns.times
+    return Match(first, second, covariates, aspects), columns.times
 
 
 class Fields(NamedTuple):
@@ -350,7 +399,7 @@ def _side_cells(side: Any, argument: str, num_rows: int) -> list:
     names = vocabulary.names()
     return [
         {names[code]: part for code, part in zip(codes, parts, strict=True) if code >= 0}
-        for codes, parts in zip(*map(np.ndarray.tolist, block), strict=True)
+        for codes, parts in zip(*map(np.ndarray.tolist, block[:2]), strict=True)
     ]
 
 
@@ -402,7 +451,7 @@ def _check_known(
     many: bool,
 ) -> None:
     """Refuse names that the directory does not have; a coefficient of zero is no use of one."""
-    for argument, (features, coefficients) in parts:
+    for argument, (features, coefficients, _) in parts:
         unknown = (ids[features] < 0) & (features >= 0) & (coefficients != 0.0)
         rows = np.flatnonzero(unknown.any(axis=1))
         if not rows.size:

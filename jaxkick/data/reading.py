@@ -10,15 +10,25 @@ from typing import Any, NamedTuple, Protocol
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.aspects import AspectNames, read_aspects
 from jaxkick.data.columns import TimeScale, as_column, is_missing, read_times, to_floats
 from jaxkick.data.outcomes import Points, read_outcomes, read_points
 from jaxkick.data.rankings import RankedSides, read_sides, read_wide
-from jaxkick.data.schema import HOME, Groups, Schema, read_groups
+from jaxkick.data.schema import (
+    GENERAL,
+    HOME,
+    ROLES,
+    Groups,
+    Schema,
+    check_aspect_name,
+    read_groups,
+)
 from jaxkick.data.sides import (
     Block,
     Lineup,
     Vocabulary,
     add_ties,
+    general_skill,
     join,
     on_both_sides,
     read_covariate,
@@ -82,6 +92,11 @@ class Observations(NamedTuple):
         kind_names: the names of the kinds, in the order of their numbers.
         kind_schemas: the meaning of the table of each kind, in the same order. `schema` is then
             `None`, and `rows` counts the rows of each kind by themselves.
+        aspects: coefficients [N, P, A] of the aspects of each feature; 0 in empty slots. `None`
+            where there are no aspects.
+        aspect_names: the names of the aspects; the first is the general skill.
+        aspect_roles: for each aspect, the name in `aspects=` of the column whose label it is;
+            `""` if none.
     """
 
     times: np.ndarray
@@ -99,10 +114,18 @@ class Observations(NamedTuple):
     kinds: np.ndarray | None = None
     kind_names: tuple[str, ...] = ()
     kind_schemas: tuple[Schema | None, ...] = ()
+    aspects: np.ndarray | None = None
+    aspect_names: tuple[str, ...] = ()
+    aspect_roles: tuple[str, ...] = ()
+
+    @property
+    def block(self) -> Block:
+        """The features of each observation."""
+        return Block(self.features, self.coefficients, self.aspects)
 
     def take(self, chosen: Any) -> "Observations":
         """Choose observations by a boolean mask, a slice or numbers; all names stay."""
-        block = Block(self.features[chosen], self.coefficients[chosen]).trim()
+        block = self.block.map(lambda array: array[chosen]).trim()
         return self._replace(
             **block._asdict(),
             times=self.times[chosen],
@@ -142,6 +165,7 @@ class Columns(NamedTuple):
         weight: weights, or `None`.
         labels: labels of each match by the role of the skills that competitors have for them.
         ranked: the sides of all events, if the table has rankings.
+        aspects: the values of each aspect of competitors, as `read_aspects` takes them.
     """
 
     times: Any
@@ -151,6 +175,7 @@ class Columns(NamedTuple):
     weight: Any
     labels: Mapping[str, Any] = MappingProxyType({})
     ranked: RankedSides | None = None
+    aspects: Mapping[str, Any] = MappingProxyType({})
 
 
 class Rules(NamedTuple):
@@ -276,8 +301,15 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
     for name, value in schema.covariates:
         covariates[name] = column(f"covariates[{name!r}]", value)
     labels = {name: column(f"interactions[{name!r}]", name) for name in schema.interactions}
+    aspects: dict[str, Any] = {HOME: covariates[HOME]} if schema.has_home else {}
+    for name, value in schema.aspects or ():
+        argument = f"aspects[{name!r}]"
+        if isinstance(value, tuple):
+            aspects[name] = tuple(column(argument, part) for part in value)
+        elif value is not True:
+            aspects[name] = column(argument, value)
     sides = {"first": (first, 1.0), "second": (second, -1.0)}
-    return Columns(times, sides, covariates, outcome, weight, labels)
+    return Columns(times, sides, covariates, outcome, weight, labels, aspects=aspects)
 
 
 def _read_rankings(schema: Schema, column: Callable, with_outcome: bool) -> Columns:
@@ -331,6 +363,16 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         blocks[argument] = read_side(values, sign, vocabulary, argument, len(times))
     pairs = rules.schema is not None and rules.schema.pairs
     further = read_further(list(blocks.values()), columns.labels, pairs, vocabulary)
+    known = AspectNames((), ())
+    if rules.schema is not None and rules.schema.aspects is not None:
+        known, by_side = read_aspects(rules.schema, columns.aspects, len(times))
+        for argument, own in zip(columns.sides, by_side, strict=True):
+            block = blocks[argument]
+            problem, remedy = "a label or number of an aspect is missing", "Give all of them"
+            checks.refuse(np.isnan(own).any(axis=1), problem, remedy, "aspects")
+            shape = (*block.features.shape, own.shape[-1])
+            aspects = np.broadcast_to(np.nan_to_num(own)[:, None], shape)
+            blocks[argument] = block._replace(aspects=aspects)
     for name, values in columns.covariates.items():
         argument = f"covariates[{name!r}]"
         argument = argument if rules.schema is None else rules.schema.covariate_argument(name)
@@ -353,7 +395,8 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         checks.refuse((block.features < 0).all(axis=1), problem, remedy, argument)
     first, *others = blocks.values()
     if rules.schema is not None and rules.schema.counts is not None:
-        block, vocabulary = split_counts(first, others[0], others[1:], vocabulary)
+        places = None if rules.schema.has_roles else tuple(map(known.names.index, ROLES))
+        block, vocabulary = split_counts(first, others[0], others[1:], vocabulary, places)
     else:
         block = join([first, *others, *chain.from_iterable(further.values())])
         if copies == 2:
@@ -369,7 +412,12 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
             rules = rules._replace(schema=replace(rules.schema, outcomes=meaning))
     read = _finish(times, scale, block, outcome, columns.weight, checks, rules, copies, ranked)
     names, places = vocabulary.sort(read.features)
-    return read._replace(names=names, features=places[read.features])
+    return read._replace(
+        names=names,
+        features=places[read.features],
+        aspect_names=known.names,
+        aspect_roles=known.roles,
+    )
 
 
 def read_arrays(
@@ -381,6 +429,7 @@ def read_arrays(
     names: Sequence[Hashable] | None,
     events: Any,
     rules: Rules,
+    aspects: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Read and check observations given by feature numbers; see `Dataset.from_arrays`."""
     times, scale, checks = _read_times(times, rules, 1)
@@ -411,6 +460,8 @@ def read_arrays(
     block = Block(np.where(outside, -1, features).astype(np.int32), coefficients)
     coefficients[block.features < 0] = 0.0
     _check_coefficients(checks, block, "coefficients")
+    if aspects:
+        block = block._replace(aspects=_read_aspect_arrays(aspects, features.shape, checks))
     num_features = int(block.features.max()) + 1
     if names is None and num_features > max(1_000_000, 4 * features.size):
         raise DataError(
@@ -431,7 +482,31 @@ def read_arrays(
         ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
         ranked.check_times(checks, times)
     read = _finish(times, scale, block, outcome, weight, checks, rules, ranked=ranked)
-    return read._replace(names=known)
+    if not aspects:
+        return read._replace(names=known)
+    roles = ("",) * (1 + len(aspects))
+    return read._replace(names=known, aspect_names=(GENERAL, *aspects), aspect_roles=roles)
+
+
+def _read_aspect_arrays(
+    aspects: Mapping[str, Any], shape: tuple[int, ...], checks: Checks
+) -> np.ndarray:
+    """The coefficients of all aspects, the first of which is the general skill."""
+    found = general_skill(shape, 1 + len(aspects))
+    for place, (name, values) in enumerate(aspects.items(), start=1):
+        argument = f"aspects[{name!r}]"
+        check_aspect_name(name, argument)
+        numbers = np.asarray(values, np.float64)
+        if numbers.shape != shape:
+            raise DataError(
+                f"{{argument}} has the shape {numbers.shape}, but `features` has the shape {shape}",
+                "Give one coefficient for each feature.",
+                argument=argument,
+            )
+        problem, remedy = "{argument} has a missing or infinite number", "Give finite numbers"
+        checks.refuse(~np.isfinite(numbers).all(axis=1), problem, remedy, argument)
+        found[..., place] = numbers
+    return found
 
 
 def join_observations(parts: Sequence[Observations]) -> Observations:
@@ -453,7 +528,12 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
             np.append(places[code], np.int32(-1))[old]
             for code, old in zip(codes, features, strict=True)
         ]
-    block = Block(_stack(features, -1), _stack([part.coefficients for part in parts], 0.0)).trim()
+    aspects, aspect_names, aspect_roles = _join_aspects(parts)
+    block = Block(
+        _stack(features, -1),
+        _stack([part.coefficients for part in parts], 0.0),
+        None if aspects is None else _stack(aspects, 0.0),
+    ).trim()
     weight = None
     if any(part.weight is not None for part in parts):
         weight = np.concatenate(
@@ -468,6 +548,8 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
     return first._replace(
         **block._asdict(),
         grouping=_join_groupings([part.grouping for part in parts]),
+        aspect_names=aspect_names,
+        aspect_roles=aspect_roles,
         events=events,
         kinds=kinds,
         kind_names=tuple(schemas),
@@ -543,6 +625,25 @@ def _join_groupings(groupings: Sequence[Groups]) -> Groups:
     for grouping in groupings[::-1]:
         joined |= {} if grouping is None or callable(grouping) else dict(grouping)
     return joined
+
+
+def _join_aspects(
+    parts: Sequence[Observations],
+) -> tuple[list[np.ndarray] | None, tuple[str, ...], tuple[str, ...]]:
+    """The coefficients of joined observations over the aspects of all, and their names."""
+    found: dict[str, str] = {}
+    for part in parts[::-1]:
+        found = dict(zip(part.aspect_names, part.aspect_roles, strict=True)) | found
+    names = tuple(dict.fromkeys(name for part in parts for name in part.aspect_names))
+    if not names:
+        return None, (), ()
+    joined = []
+    for part in parts:
+        own = part.block.with_aspects(1).aspects
+        wide = np.zeros((*own.shape[:2], len(names)))
+        wide[..., [names.index(name) for name in part.aspect_names or names[:1]]] = own
+        joined.append(wide)
+    return joined, names, tuple(found[name] for name in names)
 
 
 def _join_kinds(
@@ -706,10 +807,12 @@ def _finish(
     rows, events = (rows, rows) if ranked is None else (ranked.rows, ranked.events)
     read = Observations(
         np.repeat(times, copies),
-        *block,
+        block.features,
+        block.coefficients,
         outcome,
         weight,
         rows,
+        aspects=block.aspects,
         names=(),
         grouping=groups,
         scale=scale,
@@ -757,10 +860,14 @@ def _check_names(names: Sequence[Hashable]) -> tuple[Hashable, ...]:
 
 
 def _stack(arrays: Sequence[np.ndarray], padding: float) -> np.ndarray:
-    """Join arrays [N, P] one below the other, as wide as the widest."""
+    """Join arrays [N, P] or [N, P, A] one below the other, as wide as the widest."""
     width = max(array.shape[1] for array in arrays)
     widened = [
-        np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding)
+        np.pad(
+            array,
+            ((0, 0), (0, width - array.shape[1]), *[(0, 0)] * (array.ndim - 2)),
+            constant_values=padding,
+        )
         for array in arrays
     ]
     return np.concatenate(widened)

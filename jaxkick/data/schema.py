@@ -11,11 +11,13 @@ __all__ = [
     "ATTACK",
     "DEFAULT_GROUP",
     "DEFENCE",
+    "GENERAL",
     "HOME",
     "LEVEL",
     "OUTCOMES",
     "PAIR",
     "POINTS",
+    "ROLES",
     "TIE",
     "WINNER",
     "WORDS",
@@ -25,6 +27,7 @@ __all__ = [
     "Pair",
     "Schema",
     "SideColumns",
+    "check_aspect_name",
     "group_of",
     "read_groups",
     "read_mapping",
@@ -34,13 +37,16 @@ __all__ = [
 DEFAULT_GROUP = "skill"
 """The group of features that no rule assigns to another one."""
 
+GENERAL = "skill"
+"""The aspect that is the general skill of a competitor: it counts in every match."""
+
 HOME = "home"
 """The feature of the home advantage, and its group."""
 
 LEVEL = "level"
 """The feature that all counts share, and its group."""
 
-ATTACK, DEFENCE = "attack", "defence"
+ATTACK, DEFENCE = ROLES = ("attack", "defence")
 
 PAIR = "pair"
 """The role of the skill of a competitor against one other, and its group."""
@@ -131,6 +137,9 @@ class Schema:
         interactions: columns of labels, for each of which competitors have a further skill.
         pairs: whether every pair of competitors has a further skill.
         tie_effects: whether competitors differ in how often they tie.
+        aspects: names of aspects of competitors with what they come from: `True` for the side
+            at home, a column for both sides, or a column or number for each side. `None`
+            without aspects; with `counts`, `()` if attack and defence are the only ones.
         event: the column of events, of a table with one row for each side; `first` is then the
             column of the competitors, and there is no `second`.
         rank: the column of ranks, the best of which is 1, or `None`.
@@ -155,6 +164,7 @@ class Schema:
     interactions: tuple[str, ...] = ()
     pairs: bool = False
     tie_effects: bool = False
+    aspects: tuple[tuple[str, Any], ...] | None = None
     outcomes: Meaning = None
     event: str | None = None
     rank: str | None = None
@@ -179,6 +189,13 @@ class Schema:
                 f"`{self.reading}`, whose size says more",
                 "Pass `result` or `outcome` instead.",
                 argument="tie_effects",
+            )
+        if not self.has_home and any(meaning is True for _, meaning in self.aspects or ()):
+            raise DataError(
+                "{argument} has an aspect of the side at home, but the table says of no side that "
+                "it is at home",
+                "Pass `home=` or `neutral=` as well.",
+                argument="aspects",
             )
         added_by = {HOME: "home", LEVEL: "counts", TIE: "tie_effects"}
         reserved = {HOME: self.has_home, LEVEL: self.counts is not None, TIE: self.tie_effects}
@@ -214,6 +231,7 @@ class Schema:
         counts: Any = None,
         covariates: Mapping[Hashable, str | float] | None = None,
         interactions: str | Sequence[str] | None = None,
+        aspects: Any = None,
         home: Any = None,
         outcome: Any = None,
         outcomes: Any = None,
@@ -232,6 +250,7 @@ class Schema:
             counts=_read_pair("counts", counts),
             covariates=tuple(read_mapping("covariates", covariates).items()),
             interactions=_read_roles(interactions),
+            aspects=_read_aspects(aspects, counts is not None),
             home=_read_home(home),
             outcome=outcome,
             outcomes=_read_meaning(outcomes, outcome),
@@ -308,6 +327,16 @@ class Schema:
         return 2 if self.counts is not None or self.tie_effects else 1
 
     @property
+    def aspect_columns(self) -> tuple[str, ...]:
+        """The aspects whose values a match to predict may give by name."""
+        return tuple(name for name, meaning in self.aspects or () if meaning is not True)
+
+    @property
+    def has_roles(self) -> bool:
+        """True if attack and defence are features of their own, not aspects of one."""
+        return self.counts is not None and self.aspects is None
+
+    @property
     def has_home(self) -> bool:
         """True if matches have a side at home."""
         return self.neutral is not None or self.home not in (None, False)
@@ -345,6 +374,7 @@ class Schema:
         named |= {self.covariate_argument(HOME): home} if self.has_home else {}
         named |= {self.covariate_argument(name): column for name, column in self.covariates}
         named |= {f"interactions[{column!r}]": column for column in self.interactions}
+        named |= {f"aspects[{name!r}]": column for name, column in self.aspects or ()}
         points = [name for name in given if name != "outcome"]
         return {
             name: column
@@ -397,6 +427,9 @@ class Schema:
         words += [f"covariate {name!r} = {value!r}" for name, value in self.covariates]
         words += [f"skills by {column!r}" for column in self.interactions]
         words += ["skills by pair"] if self.pairs else []
+        if self.aspects is not None:
+            words += ["attack and defence in one state"] if self.counts is not None else []
+            words += [f"aspect {_show_aspect(name, value)}" for name, value in self.aspects]
         words += ["ties by competitor"] if self.tie_effects else []
         return ", ".join(words)
 
@@ -439,6 +472,23 @@ def group_of(groups: Groups, feature: Hashable) -> str:
     return group
 
 
+def check_aspect_name(name: Any, argument: str = "aspects") -> None:
+    """Refuse names of aspects that are not texts, and that of the general skill.
+
+    Raises:
+        DataError: if it is one of them.
+    """
+    if not isinstance(name, str):
+        problem = "{argument} has the name {value}, but names of aspects are texts"
+        raise DataError(problem, argument=argument, value=name)
+    if name == GENERAL:
+        raise DataError(
+            f"{{argument}} has the name {GENERAL!r}, which is that of the general skill",
+            "Rename it: the general skill counts in every match.",
+            argument=argument,
+        )
+
+
 def read_mapping(argument: str, values: Any) -> Mapping:
     """Refuse what is not a mapping; `None` is an empty one.
 
@@ -461,6 +511,40 @@ def _read_roles(columns: Any) -> tuple[str, ...]:
         problem = f"{{argument}} is {{value}}, but {', '.join(taken)} are names of other groups"
         raise DataError(problem, "Rename the column.", argument="interactions", value=columns)
     return tuple(roles)
+
+
+def _read_aspects(aspects: Any, counts: bool) -> tuple[tuple[str, Any], ...] | None:
+    if aspects is None or aspects is False or (aspects is True and counts):
+        return () if aspects else None
+    if not isinstance(aspects, Mapping) or not (aspects or counts):
+        raise DataError(
+            "{argument} is {value}, but must be a mapping from names of aspects to columns",
+            "For example, aspects={'home': True, 'surface': 'surface', 'white': (1, 0)}.",
+            argument="aspects",
+            value=aspects,
+        )
+    for name, value in aspects.items():
+        check_aspect_name(name)
+        pair = value if isinstance(value, (tuple, list)) else ()
+        kinds = [isinstance(part, (str, int, float)) for part in pair]
+        if not (value is True or isinstance(value, str) or (len(pair) == 2 and all(kinds))):
+            raise DataError(
+                "{argument} is {value}, but must be the name of a column, True for the side at "
+                "home, or a column or number for each side, such as (1, 0)",
+                argument=f"aspects[{name!r}]",
+                value=value,
+            )
+    return tuple(
+        (name, tuple(value) if isinstance(value, list) else value)
+        for name, value in aspects.items()
+    )
+
+
+def _show_aspect(name: str, value: Any) -> str:
+    if value is True:
+        return f"{name!r} of the side at home"
+    both = isinstance(value, tuple)
+    return f"{name!r} = {value[0]!r} and {value[1]!r}" if both else f"{name!r} = {value!r}"
 
 
 def _read_home(home: Any) -> str | bool | None:

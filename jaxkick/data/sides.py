@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain, compress, count
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +33,7 @@ __all__ = [
     "add_ties",
     "cell_kind",
     "check_home",
+    "general_skill",
     "join",
     "match_sides",
     "on_both_sides",
@@ -54,28 +55,46 @@ class Block(NamedTuple):
     Attributes:
         features: codes [N, P] of the features as int32; -1 in an empty slot.
         coefficients: their coefficients [N, P]; 0 in an empty slot.
+        aspects: the coefficients [N, P, A] of aspects, the first of which is the general skill;
+            `None` where only that counts.
     """
 
     features: np.ndarray
     coefficients: np.ndarray
+    aspects: np.ndarray | None = None
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> "Block":
+        """Apply a function to every array."""
+        return Block(*(None if array is None else function(array) for array in self))
+
+    def with_aspects(self, size: int) -> "Block":
+        """Add coefficients of `size` aspects, of which only the general skill counts."""
+        if self.aspects is not None or size == 0:
+            return self
+        return self._replace(aspects=general_skill(self.features.shape, size))
 
     def compact(self) -> "Block":
         """Keep each feature once in an observation, drop zeros, and use the fewest slots.
 
         Coefficients of a repeated feature are added in its first slot; the order of slots stays.
-        The arrays of the block are overwritten.
+        With aspects, the coefficient of such a slot becomes one, and those of its aspects are
+        sums. The arrays of the block are overwritten.
         """
         self._add_repeated()
-        features, coefficients = self
+        features, coefficients, aspects = self
         features[coefficients == 0.0] = -1
         used = features >= 0
         coefficients[~used] = 0.0
+        if aspects is not None:
+            aspects[~used] = 0.0
         behind_hole = (used[:, 1:] & ~used[:, :-1]).any(axis=1)
         rows = np.flatnonzero(behind_hole)
         if rows.size:
             order = np.argsort(~used[rows], axis=1, kind="stable")
-            for array in self:
+            for array in (features, coefficients):
                 array[rows] = np.take_along_axis(array[rows], order, axis=1)
+            if aspects is not None:
+                aspects[rows] = np.take_along_axis(aspects[rows], order[..., None], axis=1)
         return self.trim()
 
     def trim(self) -> "Block":
@@ -85,7 +104,7 @@ class Block(NamedTuple):
             width -= 1
         if width == self.features.shape[1]:
             return self
-        return Block(*(np.ascontiguousarray(array[:, :width]) for array in self))
+        return self.map(lambda array: np.ascontiguousarray(array[:, :width]))
 
     def _add_repeated(self) -> None:
         ordered = np.sort(self.features, axis=1)
@@ -94,16 +113,40 @@ class Block(NamedTuple):
         if not rows.size:
             return
         order = np.argsort(self.features[rows], axis=1, kind="stable")
-        features, coefficients = (np.take_along_axis(part[rows], order, axis=1) for part in self)
+        features, coefficients = (
+            np.take_along_axis(part[rows], order, axis=1)
+            for part in (self.features, self.coefficients)
+        )
         opens = np.ones(features.shape, bool)
         opens[:, 1:] = features[:, 1:] != features[:, :-1]
         begins = np.flatnonzero(opens)
-        sums = np.zeros(coefficients.size)
-        sums[begins] = np.add.reduceat(coefficients.ravel(), begins)
-        features[~opens] = -1
         back = np.argsort(order, axis=1)
+
+        def add(values: np.ndarray) -> np.ndarray:
+            sums = np.zeros(values.size)
+            sums[begins] = np.add.reduceat(values.ravel(), begins)
+            return np.take_along_axis(sums.reshape(order.shape), back, axis=1)
+
+        if self.aspects is None:
+            self.coefficients[rows] = add(coefficients)
+        else:
+            aspects = np.take_along_axis(self.aspects[rows], order[..., None], axis=1)
+            aspects *= coefficients[..., None]
+            sums = np.stack([add(part) for part in np.moveaxis(aspects, -1, 0)], axis=-1)
+            several = add(np.ones_like(coefficients)) != 1.0
+            self.aspects[rows] = np.where(several[..., None], sums, self.aspects[rows])
+            self.coefficients[rows] = np.where(
+                several, (sums != 0.0).any(axis=-1), self.coefficients[rows]
+            )
+        features[~opens] = -1
         self.features[rows] = np.take_along_axis(features, back, axis=1)
-        self.coefficients[rows] = np.take_along_axis(sums.reshape(order.shape), back, axis=1)
+
+
+def general_skill(shape: tuple[int, ...], size: int) -> np.ndarray:
+    """The coefficients of aspects of entries in which only the general skill counts."""
+    aspects = np.zeros((*shape, size))
+    aspects[..., 0] = 1.0
+    return aspects
 
 
 class Lineup(NamedTuple):
@@ -360,7 +403,11 @@ def match_sides(cells: list, first: Any, second: Any) -> np.ndarray | None:
 
 
 def split_counts(
-    first: Block, second: Block, covariates: Sequence[Block], vocabulary: Vocabulary
+    first: Block,
+    second: Block,
+    covariates: Sequence[Block],
+    vocabulary: Vocabulary,
+    places: tuple[int, int] | None = None,
 ) -> tuple[Block, Vocabulary]:
     """Make two observations of every match: the count of each side.
 
@@ -368,26 +415,52 @@ def split_counts(
     `level` of all counts, and on the covariates: with their own sign for the first side, with
     the opposite sign for the second.
 
+    Args:
+        first: the first side.
+        second: the second side.
+        covariates: further features.
+        vocabulary: the names.
+        places: the numbers of attack and defence among the aspects, if these are aspects of one
+            feature.
+
     Returns:
         Two rows for each match, and the names by their new codes.
     """
     names, roles = vocabulary.names(), Vocabulary()
-    attack = roles.encode([Feature(name, ATTACK) for name in names], "first")
-    defence = roles.encode([Feature(name, DEFENCE) for name in names], "second")
+    keys = [[Feature(name, role) for name in names] for role in (ATTACK, DEFENCE)]
+    attack, defence = (
+        roles.encode(names if places else own, argument)
+        for own, argument in zip(keys, ("first", "second"), strict=True)
+    )
     same = roles.encode(names, "covariates")
     level = np.full((len(first.features), 1), roles.encode([LEVEL], LEVEL)[0], np.int32)
     shared = Block(level, np.ones(level.shape))
 
-    def recode(block: Block, codes: np.ndarray, sign: float) -> Block:
+    def recode(block: Block, codes: np.ndarray, sign: float, role: int = 0) -> Block:
         features = np.append(codes, np.int32(-1))[block.features]
-        return Block(features, sign * block.coefficients)
+        aspects = block.aspects
+        if places is not None and aspects is not None:
+            aspects = aspects.copy()
+            aspects[..., places[role]] = 1.0
+        return Block(features, sign * block.coefficients, aspects)
 
     def side(sign: float, own: Block, other: Block) -> Block:
         extra = [recode(block, same, sign) for block in covariates]
-        return join([recode(own, attack, sign), recode(other, defence, sign), *extra, shared])
+        both = [recode(own, attack, sign, 0), recode(other, defence, sign, 1)]
+        return join([*both, *extra, shared])
 
-    sides = zip(side(1.0, first, second), side(-1.0, second, first), strict=True)
-    return Block(*(np.stack(pair, 1).reshape(2 * len(level), -1) for pair in sides)), roles
+    return _alternate(side(1.0, first, second), side(-1.0, second, first)), roles
+
+
+def _alternate(first: Block, second: Block) -> Block:
+    """Two observations of every match, one after the other."""
+
+    def mix(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        return np.stack([one, other], axis=1).reshape(-1, *one.shape[1:])
+
+    both = None if first.aspects is None else mix(first.aspects, np.asarray(second.aspects))
+    parts = zip(first[:2], second[:2], strict=True)
+    return Block(*(mix(*part) for part in parts), aspects=both)
 
 
 def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:
@@ -410,16 +483,20 @@ def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Bl
         np.pad(ties.features, ((0, 0), (0, missing)), constant_values=-1),
         np.pad(ties.coefficients, ((0, 0), (0, missing))),
     )
-    pairs = zip(block, ties, strict=True)
-    return Block(*(np.stack(pair, 1).reshape(2 * len(both.features), -1) for pair in pairs))
+    size = 0 if block.aspects is None else block.aspects.shape[-1]
+    return _alternate(block, ties.with_aspects(size))
 
 
 def join(blocks: Sequence[Block]) -> Block:
     """Join blocks side by side, as new arrays."""
-    features, coefficients = zip(*blocks, strict=True)
+    size = max(0 if block.aspects is None else block.aspects.shape[-1] for block in blocks)
+    features, coefficients, aspects = zip(
+        *(block.with_aspects(size) for block in blocks), strict=True
+    )
     return Block(
         np.concatenate(features, axis=1, dtype=np.int32),
         np.concatenate(coefficients, axis=1, dtype=np.float64),
+        np.concatenate(aspects, axis=1, dtype=np.float64) if size else None,
     )
 
 

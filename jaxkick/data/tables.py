@@ -203,7 +203,23 @@ class _Writer:
         self.write_covariates(schema, columns)
         for column in schema.interactions:
             columns.setdefault(column, self._labels(column, "label"))
+        for name, column in schema.aspects or ():
+            pair = column if isinstance(column, tuple) else (column,)
+            for sign, part in zip((1.0, -1.0), pair, strict=False):
+                if isinstance(part, str):
+                    columns.setdefault(part, self._aspect(name, sign, others))
         return columns
+
+    def _aspect(self, role: str, sign: float, others: set[Hashable]) -> np.ndarray:
+        """The label or the coefficient of an aspect of one side in every match."""
+        whole = self.whole
+        member = np.array([_is_member(name, others) for name in [*whole.names, HOME]])
+        own = member[self.features] & (self.features >= 0) & (sign * self.coefficients > 0)
+        by_side = np.asarray(whole.aspects)[self.matches, own.argmax(axis=1)]
+        labels = [k for k, each in enumerate(whole.aspect_roles) if each == role]
+        if not labels:
+            return by_side[:, whole.aspect_names.index(role)]
+        return name_column(whole.aspect_names[labels[k]] for k in by_side[:, labels].argmax(axis=1))
 
     def write_covariates(self, schema: Schema, columns: dict[str, Any]) -> None:
         """Add the columns of further features."""
@@ -247,7 +263,7 @@ class _Writer:
         """The names of one side of every match, with their coefficients."""
         names = self.whole.names
         role = ATTACK if sign > 0 else DEFENCE
-        counts = self.whole.schema is not None and self.whole.schema.counts is not None
+        counts = self.whole.schema is not None and self.whole.schema.has_roles
         labels = [
             (name.name if counts and name.role == role else None)
             if isinstance(name, Feature) and (counts or name.role in others)
@@ -262,6 +278,12 @@ class _Writer:
                 {labels[k]: x for k, x in there if k >= 0 and x > 0 and labels[k] is not None}
             )
         return members
+
+
+def _is_member(name: Hashable, others: set[Hashable]) -> bool:
+    """Whether a feature is a competitor, not a covariate or a further skill."""
+    role = name.role if isinstance(name, Feature) else None
+    return name not in others and role not in others
 
 
 def _cells(members: list[dict[Hashable, float]]) -> Any:

@@ -10,6 +10,7 @@ from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset, check_bits
 from jaxkick.data.events import EventBlock
 from jaxkick.data.reading import check_outcomes as check_domain
+from jaxkick.data.schema import GENERAL
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites
@@ -60,6 +61,7 @@ def read_start(sites: Sites | None, data: Dataset) -> Sites | None:
 def check_fit(model: Model, data: Dataset, mask: Array | None) -> None:
     """Reject a model that does not fit the data, as far as values are known on the host."""
     _check_means(model, data)
+    _check_aspects(model, data)
     check_outcomes(model.likelihood, data, mask)
 
 
@@ -103,6 +105,20 @@ def _check_means(model: Model, data: Dataset) -> None:
             "Give one number for each of `data.names`, in that order.",
             argument="mean",
         )
+
+
+def _check_aspects(model: Model, data: Dataset) -> None:
+    """Reject kernels with aspects that the data does not have."""
+    for chain in data.chains:
+        known = [name for name in chain.aspects or () if name != GENERAL]
+        for name in model.kernel_of(chain.group).aspects:
+            if name not in known:
+                listed = ", ".join(map(repr, known))
+                raise DataError(
+                    f"the kernel of the group {chain.group!r} has the aspect {name!r}, but the "
+                    f"data has {f'only {listed}' if known else 'no aspects'}",
+                    "Name it in `aspects=` of the data set, or leave it out of the kernel.",
+                )
 
 
 def check_outcomes(

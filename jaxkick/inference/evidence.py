@@ -120,8 +120,9 @@ def _slopes_at_entries(step: StepModel, chain: Chain, sites: Site, states: State
         A, before_P = step.transition(before, now), past.P.symmetric()
         P = step.predict_cov(A, before_P, before, now)
         mean = step.carry(A, past.m, now) + P @ r
-        score_cov = (P - P @ N @ P) @ step.h
-        error = site.precision_mean - site.precision * dot(step.h, mean)
+        h = step.h(now)
+        score_cov = (P - P @ N @ P) @ h
+        error = site.precision_mean - site.precision * dot(h, mean)
         return _Slopes(
             covariance=excess * 0.5,
             transition=r @ past.m.T + excess @ A @ before_P,
@@ -142,7 +143,7 @@ def _along_slopes(step: StepModel, chain: Chain, slopes: _Slopes) -> Scalar:
             slopes.covariance, step.noise_cov(before, now)
         )
         opening = frobenius(slopes.covariance, step.prior_cov(now))
-        return jnp.where(now.first, opening, inside) + frobenius(slopes.measurement, step.h)
+        return jnp.where(now.first, opening, inside) + frobenius(slopes.measurement, step.h(now))
 
     moments = step_times(chain)
     return jnp.sum(_over_entries(along)(slopes, _previous(moments), moments))

@@ -281,7 +281,8 @@ def prior_variances(problem: Problem) -> Entries:
     """The prior variance of every entry's score."""
 
     def variance(step: StepModel, time: StepTime) -> Scalar:
-        return dot(step.h, step.prior_cov(time) @ step.h)
+        h = step.h(time)
+        return dot(h, step.prior_cov(time) @ h)
 
     over_entries = jax.vmap(jax.vmap(variance, in_axes=(None, 0)), in_axes=(None, 0))
     chains = zip(problem.steps, problem.chains, strict=True)

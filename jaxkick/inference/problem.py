@@ -23,6 +23,7 @@ from jaxkick.chains.smoother import Smoothed, smooth_chain
 from jaxkick.chains.step import Site, StepModel
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.events import EventBlock, Events
+from jaxkick.data.schema import GENERAL
 from jaxkick.inference.shared import SharedEffects, find_shared
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
@@ -466,7 +467,12 @@ def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "_ _"], ...] 
     if model.mean is None:
         return None
     dtype = data.coefficients.dtype
-    return tuple(model.mean_of(chain.group, chain.feature, dtype) for chain in data.chains)
+
+    def mean_of(chain: Chain) -> Float[Array, "_ _"]:
+        means = model.mean_of(chain.group, chain.feature, dtype)
+        return means if chain.aspects is None else means * chain.aspects[GENERAL]
+
+    return tuple(map(mean_of, data.chains))
 
 
 def _offset(

@@ -84,7 +84,7 @@ def find_shared(steps: tuple[StepModel, ...], data: Dataset) -> SharedEffects | 
     """
     chains = data.chains
     counts = tuple(
-        chain.few if isinstance(step.kernel, Constant) else 0
+        chain.few if isinstance(step.kernel, Constant) and chain.aspects is None else 0
         for step, chain in zip(steps, chains, strict=True)
     )
     if not any(counts) or all(counts):
@@ -125,7 +125,8 @@ def _places(chain: Chain, no_source: int) -> Int[Array, "C R"]:
 
 def _prior_variance(step: StepModel, chain: Chain) -> Scalar:
     first = jax.tree.map(lambda x: x[0, 0], step_times(chain))
-    return dot(step.h, step.prior_cov(first) @ step.h)
+    h = step.h(first)
+    return dot(h, step.prior_cov(first) @ h)
 
 
 def _sums(

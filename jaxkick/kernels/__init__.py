@@ -6,6 +6,7 @@ Each kernel is a Gaussian process in state-space form. Combine kernels with ``+`
     Constant(0.03) + Matern32(variance=0.9, lengthscale=7.5)
 """
 
+from jaxkick.kernels.aspects import Aspects, CorrelatedAspects
 from jaxkick.kernels.combine import Product, Sum
 from jaxkick.kernels.kernel import (
     AbstractCompositeKernel,
@@ -32,7 +33,9 @@ __all__ = [
     "AbstractKernel",
     "AbstractStationary",
     "Affine",
+    "Aspects",
     "Constant",
+    "CorrelatedAspects",
     "Cosine",
     "Epoch",
     "Instant",

@@ -3,6 +3,7 @@
 import functools
 import math
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -45,9 +46,16 @@ class Sum(AbstractKernel):
     def state_dim(self) -> int:
         return sum(term.state_dim for term in self.terms)
 
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for term in self.terms for name in term.aspects))
+
     def measurement(self) -> AbstractMatrix:
+        return self.measurement_at(None)
+
+    def measurement_at(self, aspects: Mapping[str, Scalar] | None) -> AbstractMatrix:
         return functools.reduce(
-            stack_columns, [as_matrix(term.measurement()) for term in self.terms]
+            stack_columns, [as_matrix(term.measurement_at(aspects)) for term in self.terms]
         )
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
@@ -89,18 +97,32 @@ class Product(AbstractKernel):
             *factors: at least one kernel.
 
         Raises:
-            TypeError: if there is no argument, or one is not a kernel.
+            TypeError: if there is no argument, one is not a kernel, or several have aspects.
         """
         self.factors = _flattened(Product, "factors", factors)
+        if sum(bool(factor.aspects) for factor in self.factors) > 1:
+            raise TypeError("Only one factor of a product may have aspects.")
 
     @property
     def state_dim(self) -> int:
         return functools.reduce(lambda a, b: a * b, [factor.state_dim for factor in self.factors])
 
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return tuple(name for factor in self.factors for name in factor.aspects)
+
     def measurement(self) -> AbstractMatrix:
-        return functools.reduce(
-            kronecker, [as_matrix(factor.measurement()) for factor in self.factors]
-        )
+        return self.measurement_at(None)
+
+    def measurement_at(self, aspects: Mapping[str, Scalar] | None) -> AbstractMatrix:
+        # One factor has the coefficients.
+        own = [bool(factor.aspects) for factor in self.factors]
+        own = own if any(own) else [place == 0 for place in range(len(own))]
+        vectors = [
+            as_matrix(factor.measurement_at(aspects if mine else None))
+            for mine, factor in zip(own, self.factors, strict=True)
+        ]
+        return functools.reduce(kronecker, vectors)
 
     def state_cov(self, instant: Instant) -> AbstractMatrix:
         return functools.reduce(

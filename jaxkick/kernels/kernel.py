@@ -14,6 +14,7 @@ There are three ways to define your own kernel:
 import abc
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import equinox as eqx
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jaxkick.kernels.combine import Product, Sum
 
 __all__ = [
+    "GENERAL",
     "AbstractCompositeKernel",
     "AbstractKernel",
     "AbstractStationary",
@@ -47,6 +49,9 @@ __all__ = [
 
 Matrix: TypeAlias = AbstractMatrix | Float[Array, "..."]
 """A small matrix, or a plain array; the vector h may be an array of shape [K]."""
+
+GENERAL = "skill"
+"""The aspect of a competitor that kernels without aspects describe; see `Aspects`."""
 
 
 class AbstractKernel(eqx.Module):
@@ -78,6 +83,21 @@ class AbstractKernel(eqx.Module):
     @abc.abstractmethod
     def noise_cov(self, interval: Interval) -> Matrix:
         """The covariance Q of the noise that the state gains over an interval."""
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        """The aspects of the data that the kernel uses, besides the general skill."""
+        return ()
+
+    def measurement_at(self, aspects: Mapping[str, Scalar] | None) -> Matrix:
+        """The vector h for an entry with the given coefficients of aspects.
+
+        Args:
+            aspects: coefficients by the name of the aspect; those of the general skill alone
+                if `None`.
+        """
+        h = self.measurement()
+        return h if aspects is None else as_matrix(h) * aspects[GENERAL]
 
     def covariance(self, first: Instant, second: Instant) -> Scalar:
         """The covariance k(t, u) of the scores at two instants of one feature."""
@@ -195,8 +215,15 @@ class AbstractCompositeKernel(AbstractKernel):
     def state_dim(self) -> int:
         return self.definition().state_dim
 
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return self.definition().aspects
+
     def measurement(self) -> Matrix:
         return self.definition().measurement()
+
+    def measurement_at(self, aspects: Mapping[str, Scalar] | None) -> Matrix:
+        return self.definition().measurement_at(aspects)
 
     def state_cov(self, instant: Instant) -> Matrix:
         return self._in_type_of(instant).state_cov(instant)

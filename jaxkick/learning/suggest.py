@@ -1,16 +1,17 @@
 """A model to start learning from when the user has none."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import LEVEL, OUTCOMES, TIE
+from jaxkick.data.schema import LEVEL, OUTCOMES, ROLES, TIE
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
-from jaxkick.kernels import AbstractKernel, Constant, Matern12
+from jaxkick.kernels import AbstractKernel, Aspects, Constant, CorrelatedAspects, Matern12
 from jaxkick.likelihoods import (
     AbstractLikelihood,
     Gaussian,
@@ -28,6 +29,9 @@ Given: TypeAlias = AbstractLikelihood | type[AbstractLikelihood] | None
 
 # The variance of a competitor's part in the logarithm of the margin of ties.
 _TIE_VARIANCE = 0.1
+# Aspects start with a tenth of the variance of the general skill, and strong attacks with strong
+# defences.
+_ASPECT_SHARE, _ROLE_CORRELATION = 0.1, 0.5
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 
@@ -43,7 +47,8 @@ def suggest_model(
     Each group of features has a constant score plus one that changes with time, with the
     starting values of the kernel's class (`AbstractKernel.from_scale`). All groups contribute
     equally to the prior variance of a match's combined score, which the likelihood suggests
-    (`AbstractLikelihood.score_variance`).
+    (`AbstractLikelihood.score_variance`). Each aspect of competitors has a constant score; attack
+    and defence are correlated.
 
     Args:
         data: the observations.
@@ -184,11 +189,28 @@ def _kernel_for(
     features = index.features[mine]
     if not features.size:
         return Constant(variance + offset**2)
+    with_aspects = partial(_with_aspects, data, mine, variance)
     times = np.broadcast_to(index.times[:, None], mine.shape)[mine]
     first, last = np.full((2, len(index.names)), [[np.inf], [-np.inf]])
     np.minimum.at(first, features, times)
     np.maximum.at(last, features, times)
     span = float(np.mean((last - first)[features]))
     if span <= 0:
-        return Constant(variance + offset**2)
-    return Constant(0.5 * variance + offset**2) + kernel.from_scale(0.5 * variance, span)
+        return with_aspects(Constant(variance + offset**2))
+    moving = kernel.from_scale(0.5 * variance, span)
+    return with_aspects(Constant(0.5 * variance + offset**2) + moving)
+
+
+def _with_aspects(
+    data: Dataset, mine: np.ndarray, variance: float, kernel: AbstractKernel
+) -> AbstractKernel:
+    """Add the aspects of a group's features: a constant each, or attack and defence."""
+    index = data.index
+    if index.aspect_coefficients is None:
+        return kernel
+    there = (index.aspect_coefficients[mine] != 0).any(axis=0)
+    named = [name for name, own in zip(index.aspect_names, there, strict=True) if own]
+    further = {name: Constant(_ASPECT_SHARE * variance) for name in named[1:] if name not in ROLES}
+    if set(ROLES) <= set(named):
+        kernel = CorrelatedAspects(kernel, ROLES, _ROLE_CORRELATION)
+    return kernel + Aspects(**further) if further else kernel

@@ -32,6 +32,7 @@ def scores(
     interval: float = 0.9,
     scale: Scale | tuple[float, float] | str | None = None,
     joint: bool | None = None,
+    aspects: Mapping[str, float] | None = None,
     allow_unknown: bool = False,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -45,6 +46,7 @@ def scores(
         interval: probability of the bands; 0 draws none.
         scale: scale of the ratings, as in `Posterior.leaderboard`.
         joint: whether bands are those of the joint posterior, as in `Posterior.scores`.
+        aspects: coefficients of aspects, as in `Posterior.scores`, such as `{"clay": 1}`.
         allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
@@ -73,7 +75,11 @@ def scores(
     alpha = min(0.13, 0.45 / max(len(names), 1))
     for number, name in enumerate(names):
         found = posterior.scores(
-            name, times, joint=joint if interval else False, allow_unknown=allow_unknown
+            name,
+            times,
+            joint=joint if interval else False,
+            aspects=aspects,
+            allow_unknown=allow_unknown,
         )
         # The last point is always kept, because it carries the label.
         drawn = found.numbers >= min(debuts[number], np.max(found.numbers))

@@ -18,7 +18,7 @@ import numpy as np
 from jaxkick._typing import Array, Float
 from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.queries import Query, read_query
+from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import HOME, LEVEL, Feature
 from jaxkick.data.tables import make_table, name_column
@@ -177,8 +177,7 @@ def explain(
         shown = str(directory.scale.to_user(times[0])[()])
         change = f"since {shown.removesuffix('T00:00:00.000')}"
     asked = directory.scale.to_user(np.array(times, np.float64))
-    sides = {"name": (chosen.features * len(times), 1.0)}
-    query = read_query(directory, asked, sides, {})
+    query = posterior._alone(chosen.features * len(times), asked)
     points = score_points(posterior, scale, asked[-1] if chosen.by_counts else None)
     return _explain_combination(posterior, query, points, plain(name), change)
 

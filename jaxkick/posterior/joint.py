@@ -361,18 +361,28 @@ class _Points(NamedTuple):
 def _find_points(data: Dataset, query: Query) -> _Points:
     used = query.codes >= 0
     times = np.broadcast_to(query.times[:, None], query.codes.shape)
-    keys = np.stack([query.codes[used], times[used]], axis=1)
+    aspects = query.aspects or {}
+    keys = [query.codes[used], times[used], *(x[used] for x in aspects.values())]
+    keys = np.stack(keys, axis=1)
     distinct, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     slots = np.full(query.codes.shape, -1)
     slots[used] = number.ravel()
     design = np.zeros((len(slots), len(distinct)))
     np.add.at(design, (np.nonzero(used)[0], slots[used]), query.coefficients[used])
-    codes, times = distinct.T
+    codes, times, *read = distinct.T
+    aspects = dict(zip(aspects, read, strict=True)) or None
     features, names = query.features[used][first], query.groups[used][first]
     places = {chain.group: place for place, chain in enumerate(data.chains)}
     groups = tuple(
         _find_group(
-            data, name, places.get(name), np.flatnonzero(names == name), features, codes, times
+            data,
+            name,
+            places.get(name),
+            np.flatnonzero(names == name),
+            features,
+            codes,
+            times,
+            aspects,
         )
         for name in dict.fromkeys(names.tolist())
     )
@@ -387,6 +397,7 @@ def _find_group(
     features: np.ndarray,
     codes: np.ndarray,
     times: np.ndarray,
+    aspects: dict[str, np.ndarray] | None,
 ) -> _Group:
     dtype = np.dtype(data.coefficients.dtype)
     features, codes, times = features[points], codes[points], times[points]
@@ -397,7 +408,8 @@ def _find_group(
     earliest = np.full(int(codes.max()) + 1, np.inf)
     np.minimum.at(earliest, codes.astype(int), times)
     age = np.where(absent, times - earliest[codes.astype(int)], queries.age).astype(dtype)
-    queries = queries._replace(age=age)
+    own = aspects and {name: x[points].astype(dtype) for name, x in aspects.items()}
+    queries = queries._replace(age=age, aspects=own)
     pairs = _pairs_between(queries.left, queries.right, codes, times)
     gap = (times[pairs[1]] - times[pairs[0]]).astype(dtype)
     count = pairs.shape[1]
@@ -449,7 +461,7 @@ def _describe(
         def covariance(early, late, gap, step=step, points=points):
             first = jax.tree.map(lambda leaf: leaf[early], points)
             now = jax.tree.map(lambda leaf: leaf[late], points.time)._replace(gap=gap)
-            return dot(step.h, step.transition(first.time, now) @ first.phi)
+            return dot(step.h(now), step.transition(first.time, now) @ first.phi)
 
         def array(vectors: AbstractMatrix, step=step) -> Array:
             return jax.vmap(lambda each: each.filled(step.dtype).to_array()[:, 0])(vectors)
@@ -462,12 +474,13 @@ def _describe(
 def _prior(step: StepModel, queries: Queries) -> Functional:
     """Scores of a group without entries."""
 
-    def one(offset: Scalar, age: Scalar) -> Functional:
-        time = StepTime(jnp.zeros_like(age), offset, age, jnp.asarray(True))
+    def one(queries: Queries) -> Functional:
+        gap, first = jnp.zeros_like(queries.age), jnp.asarray(True)
+        time = StepTime(gap, queries.offset, queries.age, first, queries.aspects)
         nothing = step.origin().m
-        return Functional(time, step.prior_cov(time) @ step.h, nothing, nothing)
+        return Functional(time, step.prior_cov(time) @ step.h(time), nothing, nothing)
 
-    return jax.vmap(one)(queries.offset, queries.age)
+    return jax.vmap(one)(queries)
 
 
 @eqx.filter_jit
@@ -686,7 +699,7 @@ def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]
     """Compute the joint posterior variances of linear combinations of scores."""
     count, width = len(query.times), 4 * _MAX_WIDTH
     parts = [slice(begin, begin + width) for begin in range(0, count, width)]
-    cut = (Query((width,), *(array[part] for array in query[1:])) for part in parts)
+    cut = (Query((width,), *jax.tree.map(lambda x, p=p: x[p], query[1:])) for p in parts)
     return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
 
 

@@ -84,15 +84,19 @@ def choose_competitors(
     number = directory.latest if time is None else float(directory.to_time(time, "time"))
     schema = directory.schema
     by_counts = group is None and schema is not None and schema.counts is not None
+    by_roles = by_counts and schema is not None and schema.has_roles
     if names is None:
-        names = _all_names(directory, ATTACK if by_counts else group)
-    names, features = _read_competitors(names, by_counts)
+        names = _all_names(directory, ATTACK if by_roles else group)
+    names, features = _read_competitors(names, by_roles)
     members = [feature for each in features for feature in each]
     unknown = np.flatnonzero(directory.feature_ids(members) < 0)
     if unknown.size:
         raise unknown_name(directory, members[unknown[0]], "names", may_be_new=False)
     played = [[directory.played(feature, number) for feature in each] for each in features]
     matches = np.array([min(each.matches for each in members) for members in played], int)
+    if by_counts and not by_roles:
+        # Attack and defence of a match are two entries of one feature.
+        matches //= 2
     last = np.array([min(each.last for each in members) for members in played], float)
     since = -np.inf if active_within is None else number - active_within
     kept = np.flatnonzero((matches >= max(min_matches, 1)) & (last >= since))
@@ -137,7 +141,7 @@ def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
     """Read a name, a list of names, or a mapping from names to coefficients."""
     vocabulary = Vocabulary()
     argument = f"names[{label!r}]"
-    features, coefficients = read_side([side], 1.0, vocabulary, argument, 1).compact()
+    features, coefficients, _ = read_side([side], 1.0, vocabulary, argument, 1).compact()
     names = vocabulary.names()
     if (features < 0).any() or not np.isfinite(coefficients).all():
         raise DataError(

@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -37,7 +37,12 @@ from jaxkick.posterior.joint import (
     variance_of,
 )
 from jaxkick.posterior.leaderboard import Difference, Scale
-from jaxkick.posterior.predictor import AbstractPredictor, make_query, score_points
+from jaxkick.posterior.predictor import (
+    AbstractPredictor,
+    make_query,
+    read_combination,
+    score_points,
+)
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
 from jaxkick.posterior.simulated import Simulated, simulate
 from jaxkick.posterior.suggestions import MatchSuggestions, suggest
@@ -206,7 +211,12 @@ class Posterior(AbstractPredictor, eqx.Module):
         return Posterior(model, data, self.method, *solution)
 
     def covariance(
-        self, features: Any, time: Any, *, allow_unknown: bool = False
+        self,
+        features: Any,
+        time: Any,
+        *,
+        aspects: Mapping[str, float] | None = None,
+        allow_unknown: bool = False,
     ) -> Float[np.ndarray, "Q Q"]:
         """Return the covariance of scores, or of linear combinations of scores, at times.
 
@@ -217,9 +227,10 @@ class Posterior(AbstractPredictor, eqx.Module):
         Args:
             features: a name, or a mapping from names to coefficients; or a list of them.
             time: one number or date as in the data, or one for each combination.
+            aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
         """
-        return covariance_of(self, make_query(self, time, _alone(features), {}, allow_unknown))
+        return covariance_of(self, self._alone(features, time, aspects, allow_unknown))
 
     def change(
         self,
@@ -229,6 +240,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         *,
         scale: Scale | tuple[float, float] | str | None = None,
         interval: float = 0.9,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Difference:
         """Return the change of a score between two times, with its interval.
@@ -239,14 +251,13 @@ class Posterior(AbstractPredictor, eqx.Module):
             until: the later time.
             scale: the rating scale, as in `leaderboard`.
             interval: the probability of the interval.
+            aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
 
         Returns:
             The difference, later minus earlier; `probability` is that of a rise.
         """
-        queries = [
-            make_query(self, time, _alone(name), {}, allow_unknown) for time in (until, since)
-        ]
+        queries = [self._alone(name, time, aspects, allow_unknown) for time in (until, since)]
         after, before = (self._score_query(query).mean for query in queries)
         covariance = covariance_of(self, _concatenate(*queries))
         count = len(covariance) // 2
@@ -279,7 +290,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         names, times = read_names(names), np.atleast_1d(times)
         features = [name for name in names for _ in times]
         every_time = np.tile(times, len(names))
-        query = make_query(self, every_time, {"names": (features, 1.0)}, {}, allow_unknown)
+        query = self._alone(features, every_time, None, allow_unknown)
         return draw_scores(self, query, key, draws).reshape(draws, len(names), len(times))
 
     def scores(
@@ -288,6 +299,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         times: Any = None,
         *,
         joint: bool | None = None,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Scores:
         """Return the score of a feature over time.
@@ -299,6 +311,8 @@ class Posterior(AbstractPredictor, eqx.Module):
             joint: whether variances are those of the joint posterior of all competitors, as in
                 `leaderboard`. At more than 16 times the ratio of joint to independent variances
                 is computed at 16 of them, and interpolated.
+            aspects: coefficients of aspects, as in `linear_combination`; the general skill if
+                `None`.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -307,13 +321,19 @@ class Posterior(AbstractPredictor, eqx.Module):
         index = self.data.index
         if not allow_unknown:
             check_known(index, [name], "name")
+        numbers = None if times is not None else match_times(index, [name], "name")[0]
+        if numbers is not None and (index.aspect_names or aspects):
+            # The entries have scores with the aspects of each match.
+            times = index.scale.to_user(numbers)
         if times is None:
-            numbers = match_times(index, [name], "name")[0]
             mean, variance = map(jnp.asarray, _of_feature(index, name, self.entries))
         else:
-            numbers, times = np.atleast_1d(index.to_time(times)), np.atleast_1d(times)
-            mean, variance = self.linear_combination({name: 1.0}, times, allow_unknown=True)
-        variance = variance * self._joint_ratio([name], [numbers], joint)
+            times = np.atleast_1d(times)
+            numbers = index.to_time(times) if numbers is None else numbers
+            mean, variance = self.linear_combination(
+                {name: 1.0}, times, aspects=aspects, allow_unknown=True
+            )
+        variance = variance * self._joint_ratio([name], [numbers], joint, aspects)
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,
@@ -332,6 +352,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         library: str | None = None,
         *,
         joint: bool | None = None,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Any:
         """Return scores over time as one long table: name, group, time, mean and deviation.
@@ -342,6 +363,7 @@ class Posterior(AbstractPredictor, eqx.Module):
                 `None`.
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
             joint: as in `scores`.
+            aspects: as in `scores`.
             allow_unknown: as in `predict`; needs `times`.
 
         Raises:
@@ -356,22 +378,31 @@ class Posterior(AbstractPredictor, eqx.Module):
         if times is None:
             own = match_times(index, names, "names")
             counts, numbers = list(map(len, own)), np.concatenate(own)
-            positions = np.concatenate([index.entries(name).positions for name in names])
-            columns = zip(*self.entries, strict=True)
-            moments = [
-                np.concatenate([np.asarray(part).ravel() for part in column])[positions]
-                for column in columns
-            ]
+            if index.aspect_names or aspects:
+                features = [
+                    name for name, own in zip(names, counts, strict=True) for _ in range(own)
+                ]
+                every_time = index.scale.to_user(numbers)
+                moments = self.linear_combination(features, every_time, aspects=aspects)
+            else:
+                positions = np.concatenate([index.entries(name).positions for name in names])
+                columns = zip(*self.entries, strict=True)
+                moments = [
+                    np.concatenate([np.asarray(part).ravel() for part in column])[positions]
+                    for column in columns
+                ]
         else:
             numbers = np.atleast_1d(index.to_time(times))
             counts = [len(numbers)] * len(names)
             features = [name for name in names for _ in numbers]
             numbers = np.tile(numbers, len(names))
             every_time = np.tile(np.atleast_1d(times), len(names))
-            moments = self.linear_combination(features, every_time, allow_unknown=True)
+            moments = self.linear_combination(
+                features, every_time, aspects=aspects, allow_unknown=True
+            )
         groups = [index.group_of(name) for name in names]
         by_name = np.split(numbers, np.cumsum(counts)[:-1])
-        variance = np.asarray(moments[1]) * self._joint_ratio(names, by_name, joint)
+        variance = np.asarray(moments[1]) * self._joint_ratio(names, by_name, joint, aspects)
         table = score_table(names, groups, counts, numbers, moments[0], variance, index.scale)
         return make_table(table, library or index.library)
 
@@ -382,6 +413,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         key: Key[Array, ""],
         shape: int | tuple[int, ...] = (),
         *,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Float[Array, "*shape times"]:
         """Draw paths of a feature's score from the posterior, jointly over all times.
@@ -391,6 +423,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data, in any order.
             key: a random key.
             shape: the shape of the batch of independent paths.
+            aspects: as in `scores`.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -407,12 +440,15 @@ class Posterior(AbstractPredictor, eqx.Module):
         numbers = np.atleast_1d(index.to_time(times))
         entry_times = index.entries(name).times
         sites = Site(*_of_feature(index, name, self.sites))
-        line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype))
+        own, asked = index.entry_aspects(name), read_combination(self, aspects)
+        both = own and {name: (own[name], float(x)) for name, x in zip(own, asked, strict=True)}
+        line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype), both)
         group = index.group_of(name)
         shape = (shape,) if isinstance(shape, int) else shape
         kernel, count = self.model.kernel_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
+        mean = mean if asked is None else mean * asked[0]
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
 
     def explain(
@@ -537,7 +573,11 @@ class Posterior(AbstractPredictor, eqx.Module):
         return self.data.index
 
     def _joint_ratio(
-        self, names: Sequence[Hashable], numbers: Sequence[np.ndarray], joint: bool | None
+        self,
+        names: Sequence[Hashable],
+        numbers: Sequence[np.ndarray],
+        joint: bool | None,
+        aspects: Mapping[str, float] | None,
     ) -> np.ndarray | float:
         """The ratio of joint to independent variances of features, at times of each."""
         nodes = [_thin(np.unique(each)) for each in numbers]
@@ -546,15 +586,25 @@ class Posterior(AbstractPredictor, eqx.Module):
             return 1.0
         features = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
         times = self.data.index.scale.to_user(np.concatenate(nodes))
-        query = make_query(self, times, _alone(features), {}, True)._replace(
-            times=np.concatenate(nodes)
-        )
+        query = self._alone(features, times, aspects, True)
+        query = query._replace(times=np.concatenate(nodes))
         alone = np.asarray(self._score_query(query).variance, np.float64)
         together = variance_of(self, query)
         ratios = np.where(alone > 0, together / np.where(alone > 0, alone, 1.0), 1.0)
         ratios = np.split(ratios, np.cumsum(counts)[:-1])
         parts = map(np.interp, numbers, nodes, ratios)
         return np.concatenate(list(parts)).astype(self.data.coefficients.dtype)
+
+    def _alone(
+        self,
+        features: Any,
+        time: Any,
+        aspects: Mapping[str, float] | None = None,
+        allow_unknown: bool = False,
+    ) -> Query:
+        """Read combinations of features, without an opponent."""
+        own = {"features": read_combination(self, aspects)}
+        return make_query(self, time, {"features": (features, 1.0)}, {}, allow_unknown, own)
 
     def _score_query(self, query: Query) -> ScoreMoments:
         return score_combinations(self.model, self.data, self.states, query)
@@ -566,11 +616,6 @@ class Posterior(AbstractPredictor, eqx.Module):
         return variance_of(self, query) if is_joint(self, len(query.times), joint) else None
 
 
-def _alone(features: Any) -> dict[str, tuple[Any, float]]:
-    """One side of a query."""
-    return {"features": (features, 1.0)}
-
-
 def _thin(times: np.ndarray) -> np.ndarray:
     """Choose at most so many of increasing times, with the first and the last."""
     if len(times) <= _MOST_NODES:
@@ -580,8 +625,8 @@ def _thin(times: np.ndarray) -> np.ndarray:
 
 def _concatenate(first: Query, second: Query) -> Query:
     """Join two queries of the same combinations, at different times."""
-    parts = zip(first[1:], second[1:], strict=True)
-    return Query((2 * len(first.times),), *(np.concatenate(pair) for pair in parts))
+    joined = jax.tree.map(lambda one, two: np.concatenate([one, two]), first[1:], second[1:])
+    return Query((2 * len(first.times),), *joined)
 
 
 def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[np.ndarray | Array]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike
 
+from jaxkick.data.aspects import SideAspects, aspect_vector
 from jaxkick.data.queries import (
     Directory,
     Match,
@@ -40,7 +41,7 @@ from jaxkick.posterior.leaderboard import (
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
-__all__ = ["AbstractPredictor", "make_query", "score_points"]
+__all__ = ["AbstractPredictor", "counted_sides", "make_query", "read_combination", "score_points"]
 
 
 class AbstractPredictor(abc.ABC):
@@ -66,7 +67,12 @@ class AbstractPredictor(abc.ABC):
         """Compute the joint variances of combinations; `None` for those of `_score_query`."""
 
     def linear_combination(
-        self, features: Any, time: Any, *, allow_unknown: bool = False
+        self,
+        features: Any,
+        time: Any,
+        *,
+        aspects: Mapping[str, float] | None = None,
+        allow_unknown: bool = False,
     ) -> ScoreMoments:
         """Return mean and variance of linear combinations of scores.
 
@@ -77,12 +83,17 @@ class AbstractPredictor(abc.ABC):
             features: a name, or a mapping from names to coefficients; or a list of them for
                 many combinations.
             time: one number or date as in the data, or one for each combination.
+            aspects: coefficients of the aspects of competitors, for data with aspects:
+                `{"clay": 1}` is the general skill plus that on clay, `{"skill": 0, "clay": 1}`
+                the latter alone. The general skill if `None`; if attack and defence are
+                aspects, their sum.
             allow_unknown: as in `predict`.
 
         Returns:
             Means and variances; scalars for one combination at one time.
         """
-        return _combine(self, time, {"features": (features, 1.0)}, {}, allow_unknown)
+        own = {"features": read_combination(self, aspects)}
+        return _combine(self, time, {"features": (features, 1.0)}, {}, allow_unknown, own)
 
     def predict(
         self,
@@ -110,7 +121,9 @@ class AbstractPredictor(abc.ABC):
                 names, lists, tuples and mappings for many matches. A bare tuple is refused.
             second: the second side, in the same form.
             time: one number or date as in the data, or one for each match.
-            covariates: further features by name, with one coefficient or one for each match.
+            covariates: further features by name, with one coefficient or one for each match. For
+                data with aspects also their values: `{"surface": "clay"}`, or a tuple with one
+                value for each side. An aspect without a value does not count.
             home: the side at home, for data with a home advantage: +1 or `True` for the first
                 side, -1 for the second, 0 (the default) for neutral ground; one value or one
                 for each match.
@@ -196,6 +209,7 @@ class AbstractPredictor(abc.ABC):
         scale: Scale | tuple[float, float] | str | None = None,
         interval: float = 0.9,
         joint: bool | None = None,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Difference:
         """Compare two scores: their difference, its interval, and the probability of the order.
@@ -210,6 +224,7 @@ class AbstractPredictor(abc.ABC):
             scale: the rating scale, as in `leaderboard`.
             interval: the probability of the interval.
             joint: as in `leaderboard`.
+            aspects: coefficients of the aspects of both sides, as in `linear_combination`.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -218,18 +233,20 @@ class AbstractPredictor(abc.ABC):
         Raises:
             DataError: if a name or the scale is unknown, or both sides are the same.
         """
-        first, second, _ = read_match(self._directory, first, second, None, None)
+        first, second, *_ = read_match(self._directory, first, second, None, None)
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
         schema, counted = self._directory.schema, None
-        if schema is not None and schema.counts is not None:
+        if schema is not None and schema.has_roles:
             sides = {
                 argument if role == ATTACK else f"{argument} {role}": (with_role(side, role), sign)
                 for argument, (side, sign) in sides.items()
                 for role in (ATTACK, DEFENCE)
             }
+        if schema is not None and schema.counts is not None:
             numbers = self._directory.to_time(time, "time")
             counted = self._directory.scale.to_user(np.max(numbers))[()]
-        query = make_query(self, time, sides, {}, allow_unknown)
+        own = dict.fromkeys(sides, read_combination(self, aspects))
+        query = make_query(self, time, sides, {}, allow_unknown, own)
         mean, variance = self._score_query(query)
         together = self._variance_query(query, joint)
         if together is not None:
@@ -246,6 +263,7 @@ class AbstractPredictor(abc.ABC):
         interval: float = 0.9,
         min_matches: int = 1,
         active_within: float | None = None,
+        aspects: Mapping[str, float] | None = None,
         seed: int = 0,
         library: str | None = None,
         joint: bool | None = None,
@@ -266,6 +284,8 @@ class AbstractPredictor(abc.ABC):
             min_matches: exclude competitors with fewer than this many matches by then.
             active_within: exclude competitors whose last match was longer ago, in the data's
                 unit of time.
+            aspects: coefficients of aspects, as in `linear_combination`: `{"clay": 1}` ranks
+                competitors by their skill on clay.
             seed: the seed of the random draws that ranks are estimated from.
             library: the library of the table; that of the data if `None`.
             joint: whether intervals and ranks are those of the joint posterior of all
@@ -293,11 +313,12 @@ class AbstractPredictor(abc.ABC):
         if known is not None:
             held = choose_competitors(self._directory, chosen.time, known.names)
             features += held.features
-        query = make_query(self, chosen.time, {"features": (features, 1.0)}, {}, False)
+        own = {"features": read_combination(self, aspects)}
+        query = make_query(self, chosen.time, {"features": (features, 1.0)}, {}, False, own)
         mean, variance = (np.asarray(part, np.float64) for part in self._score_query(query))
         covariance = self._covariance_query(query, joint)
         if covariance is None and (known is not None or isinstance(names, Mapping)):
-            covariance = _covariance(self, features, chosen.time)
+            covariance = _covariance(self, features, chosen.time, aspects)
         rating = points.centre + points.factor * mean
         if covariance is not None:
             covariance = points.factor**2 * covariance
@@ -321,8 +342,10 @@ def _combine(
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
+    aspects: Mapping[str, np.ndarray | None] | None = None,
 ) -> ScoreMoments:
-    return predictor._score_query(make_query(predictor, time, sides, covariates, allow_unknown))
+    query = make_query(predictor, time, sides, covariates, allow_unknown, aspects)
+    return predictor._score_query(query)
 
 
 def make_query(
@@ -331,12 +354,24 @@ def make_query(
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool,
+    aspects: Mapping[str, np.ndarray | None] | None = None,
 ) -> Query:
     """Read combinations of features at times; see `read_query`."""
-    query = read_query(predictor._directory, time, sides, covariates, allow_unknown)
+    query = read_query(predictor._directory, time, sides, covariates, allow_unknown, aspects)
     if np.any((query.features < 0) & (query.groups != "")):
         predictor.model.check_newcomers()
     return query
+
+
+def read_combination(
+    predictor: AbstractPredictor, aspects: Mapping[str, float] | None
+) -> np.ndarray | None:
+    """The coefficients of a combination of aspects; `None` in data without aspects."""
+    directory = predictor._directory
+    schema = directory.schema
+    return aspect_vector(
+        directory.aspects, aspects, schema is not None and schema.counts is not None
+    )
 
 
 def _ranking_of(model: Model) -> AbstractLikelihood:
@@ -399,11 +434,15 @@ def score_points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Poin
 
 
 def _covariance(
-    predictor: AbstractPredictor, features: list[dict[Hashable, float]], time: Any
+    predictor: AbstractPredictor,
+    features: list[dict[Hashable, float]],
+    time: Any,
+    aspects: Mapping[str, float] | None,
 ) -> np.ndarray:
     """The covariance of combinations of independent features, which they may share."""
     places = {name: None for each in features for name in each}
-    variance = np.asarray(predictor.linear_combination(list(places), time).variance)
+    moments = predictor.linear_combination(list(places), time, aspects=aspects)
+    variance = np.asarray(moments.variance)
     x = np.array([[each.get(name, 0.0) for name in places] for each in features])
     return (x * np.asarray(variance, np.float64)) @ x.T
 
@@ -417,10 +456,11 @@ def _predict(
         likelihood = resolve(duel, moments.mean.dtype).count()
         return Prediction(moments.mean, moments.variance, likelihood, directory.library)
 
-    first, second, favour = match
+    first, second, favour, aspects = match
     if directory.schema is None or directory.schema.counts is None:
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        score = _combine(predictor, time, sides, favour, allow_unknown)
+        own = aspects and dict(zip(sides, aspects.sides, strict=True))
+        score = _combine(predictor, time, sides, favour, allow_unknown, own)
         if directory.schema is not None and directory.schema.tie_effects:
             # One side at a time: two sides would have a skill as a pair.
             parts = [
@@ -431,16 +471,37 @@ def _predict(
             duel = predictor.model.likelihood_of("")
             duel = duel.given_ties(*ties)  # pyright: ignore[reportAttributeAccessIssue]
         return prediction(score)
-    attack, defence = with_role(first, ATTACK), with_role(second, DEFENCE)
-    own = {"first": (attack, 1.0), "second": (defence, -1.0)}
-    attack, defence = with_role(second, ATTACK), with_role(first, DEFENCE)
-    other = {"other": (attack, 1.0), "own": (defence, -1.0)}
+    one, two, own = counted_sides(first, second, aspects)
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
-    one = _combine(predictor, time, own, {**favour, LEVEL: 1.0}, allow_unknown)
-    two = _combine(predictor, time, other, {**against, LEVEL: 1.0}, allow_unknown)
+    rest = (allow_unknown, own)
+    score_one = _combine(predictor, time, one, {**favour, LEVEL: 1.0}, *rest)
+    score_two = _combine(predictor, time, two, {**against, LEVEL: 1.0}, *rest)
     # In the sum of both, shared features have twice their coefficient, and covariates with
     # opposite signs cancel: var(one + two) = var(one) + var(two) + 2 cov(one, two).
-    both = _combine(predictor, time, {**own, **other}, {LEVEL: 2.0}, allow_unknown)
-    covariance = 0.5 * (both.variance - one.variance - two.variance)
-    sides, likelihood = (prediction(one), prediction(two)), resolve(duel, one.mean.dtype)
+    both = _combine(predictor, time, {**one, **two}, {LEVEL: 2.0}, *rest)
+    covariance = 0.5 * (both.variance - score_one.variance - score_two.variance)
+    sides, likelihood = (
+        (prediction(score_one), prediction(score_two)),
+        resolve(duel, both.mean.dtype),
+    )
     return CountsPrediction(*sides, covariance, directory.library, likelihood)
+
+
+def counted_sides(
+    first: Any, second: Any, aspects: SideAspects | None
+) -> tuple[dict, dict, dict[str, np.ndarray] | None]:
+    """The sides of the first and of the second count of a match, and their aspects."""
+    if aspects is None:
+        one = {
+            "first": (with_role(first, ATTACK), 1.0),
+            "second": (with_role(second, DEFENCE), -1.0),
+        }
+        two = {
+            "other": (with_role(second, ATTACK), 1.0),
+            "own": (with_role(first, DEFENCE), -1.0),
+        }
+        return one, two, None
+    attack, defence = (aspects.with_role(role).sides for role in (ATTACK, DEFENCE))
+    own = {"first": attack[0], "second": defence[1], "other": attack[1], "own": defence[0]}
+    one = {"first": (first, 1.0), "second": (second, -1.0)}
+    return one, {"other": (second, 1.0), "own": (first, -1.0)}, own

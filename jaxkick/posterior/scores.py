@@ -15,11 +15,12 @@ from jaxkick._xla import is_known
 from jaxkick.chains.interpolation import Queries, interpolate
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
-from jaxkick.chains.step import StepModel
+from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Location
 from jaxkick.data.queries import Query
+from jaxkick.data.schema import GENERAL
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import Epoch
@@ -145,10 +146,14 @@ def score_combinations(
         location = data.index.locate(features, times[rows, slots], dtype)
         place = chains.get(group)
         base = 0 if place is None else int(data.index.bases[place])
+        queries = queries_of(location, base)
+        if query.aspects is not None:
+            aspects = {name: x[rows, slots].astype(dtype) for name, x in query.aspects.items()}
+            queries = queries._replace(aspects=aspects)
         part = _Part(
             group,
             pad_to_power_of_two(features.astype(np.int32)),
-            jax.tree.map(pad_to_power_of_two, queries_of(location, base)),
+            jax.tree.map(pad_to_power_of_two, queries),
             None if place is None else (data.chains[place], states[place]),
         )
         parts.append(part)
@@ -219,7 +224,9 @@ def _combine(
     for part in parts:
         step = StepModel(resolve(model.kernel_of(part.group), x.dtype), epoch)
         mean, variance = _score_part(step, part)
-        means.append(mean + model.mean_of(part.group, part.features, x.dtype))
+        prior = model.mean_of(part.group, part.features, x.dtype)
+        aspects = part.queries.aspects
+        means.append(mean + (prior if aspects is None else prior * aspects[GENERAL]))
         variances.append(variance)
     # Empty slots have the source -1, the last place.
     mean, variance = (jnp.concatenate([*each, nothing])[sources] for each in (means, variances))
@@ -232,8 +239,12 @@ def _score_part(step: StepModel, part: _Part) -> tuple[Float[Array, " Q"], Float
     if part.known is not None:
         return interpolate(step, *part.known, queries)
 
-    def variance(offset: Scalar, age: Scalar) -> Scalar:
-        return dot(step.h, step.prior_cov_at(offset, age) @ step.h)
+    def variance(time: StepTime) -> Scalar:
+        h = step.h(time)
+        return dot(h, step.prior_cov(time) @ h)
 
-    variances = jax.vmap(variance)(queries.offset, queries.age)
+    times = StepTime(
+        queries.left_gap, queries.offset, queries.age, queries.left < 0, queries.aspects
+    )
+    variances = jax.vmap(variance)(times)
     return jnp.zeros_like(variances), variances

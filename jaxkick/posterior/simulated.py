@@ -12,12 +12,13 @@ from jaxkick._typing import Array, Key
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Directory, Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, TIE, Feature, with_role
+from jaxkick.data.schema import LEVEL, TIE, Feature, with_role
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.joint import draw_scores
+from jaxkick.posterior.predictor import counted_sides
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
@@ -272,27 +273,25 @@ def _likelihood_of(posterior: "Posterior") -> tuple[AbstractLikelihood, Kind]:
 
 def _read_scores(directory: Directory, match: Match, time: Any, allow_unknown: bool) -> list[Query]:
     """The combination of features of each score that a match has, as in `predict`."""
-    first, second, favour = match
+    first, second, favour, aspects = match
     schema = directory.schema
 
-    def read(sides: Mapping[str, tuple[Any, float]], covariates: Mapping) -> Query:
-        return read_query(directory, time, sides, covariates, allow_unknown)
+    def read(sides: Mapping[str, tuple[Any, float]], covariates: Mapping, own: Any = None) -> Query:
+        return read_query(directory, time, sides, covariates, allow_unknown, own)
 
     if schema is not None and schema.counts is not None:
         against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
-        return [
-            read(
-                {"first": (with_role(one, ATTACK), 1.0), "second": (with_role(two, DEFENCE), -1.0)},
-                {**signed, LEVEL: 1.0},
-            )
-            for one, two, signed in ((first, second, favour), (second, first, against))
-        ]
-    found = [read({"first": (first, 1.0), "second": (second, -1.0)}, favour)]
+        one, two, own = counted_sides(first, second, aspects)
+        parts = ((one, favour), (two, against))
+        return [read(sides, {**signed, LEVEL: 1.0}, own) for sides, signed in parts]
+    both = {"first": (first, 1.0), "second": (second, -1.0)}
+    own = aspects and dict(zip(both, aspects.sides, strict=True))
+    found = [read(both, favour, own)]
     if schema is not None and schema.tie_effects:
         # One side at a time: two sides would have a skill as a pair.
         sides = {"first": first, "second": second}.items()
         parts = [read({name: (with_role(side, TIE), 1.0)}, {}) for name, side in sides]
-        joined = (np.hstack(part) for part in zip(*(each[2:] for each in parts), strict=True))
+        joined = jax.tree.map(lambda *x: np.hstack(x), *(each[2:] for each in parts))
         found.append(Query(parts[0].shape, parts[0].times, *joined))
     return found
 
@@ -340,4 +339,9 @@ def _stacked(queries: Sequence[Query], num_known: int) -> Query:
         groups=stack((query.groups for query in queries), ""),
         coefficients=stack((query.coefficients for query in queries), 0.0),
         codes=numbers,
+        aspects=queries[0].aspects
+        and {
+            name: stack(((query.aspects or {})[name] for query in queries), 0.0)
+            for name in queries[0].aspects
+        },
     )

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._typing import Array, Float
-from jaxkick.data.queries import read_query
 from jaxkick.data.schema import LEVEL
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError
@@ -101,8 +100,7 @@ def suggest(
     chosen = choose_competitors(posterior.data.index, time, names)
     places = {name: place for place, name in enumerate(chosen.names)}
     pairs = _read_candidates(candidates, chosen.names, places)
-    sides = {"names": (chosen.features, 1.0)}
-    query = read_query(posterior.data.index, chosen.time, sides, {})
+    query = posterior._alone(chosen.features, chosen.time)
     mean = np.asarray(posterior._score_query(query).mean, np.float64)
     covariance = covariance_of(posterior, query)
     likelihood = resolve(posterior.model.duel, jnp.result_type(float))

@@ -11,6 +11,7 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, TIE, Feature
+from jaxkick.errors import DataError
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.leaderboard import (
     Competitors,
@@ -153,6 +154,11 @@ def assemble_cast(index: Index) -> Cast:
         index: the data's index.
     """
     counts = index.schema is not None and index.schema.counts is not None
+    if counts and not index.schema.has_roles:
+        raise DataError(
+            "The report does not support attack and defence as aspects of one state",
+            "Read the table without `aspects=`, or use `predict` and `jaxkick.plotting`.",
+        )
     ties = index.schema is not None and index.schema.tie_effects
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
