@@ -161,9 +161,8 @@ def compare(part: str, folder: Path, every: str, max_steps: int) -> None:
         index = data.index
         past = index.times < float(index.to_time(start))
         evidence = float(jk.log_marginal_likelihood(found.model, data, mask=past))
-        print(
-            f"\n{name}, in {time.perf_counter() - begin:.0f} s\n{found.model.describe(data.index.unit)}"
-        )
+        print(f"\n{name}, in {time.perf_counter() - begin:.0f} s")
+        print(found.model.describe(data.index.unit))
         losses = found.log_losses
         first = (losses, evidence) if first is None else first
         print(f"log evidence {evidence:.1f} ({evidence - first[1]:+.1f})")
