@@ -2,8 +2,8 @@
 
     python benchmarks/aspects.py tennis
     python benchmarks/aspects.py football
-    python benchmarks/aspects.py goals
-    python benchmarks/aspects.py chess
+    python benchmarks/aspects.py goals --every year --max-steps 12
+    python benchmarks/aspects.py chess --max-steps 12
 
 tennis: skills on hard court, clay and grass, on matches of the ATP tour. football: a home advantage
 of each national team's own. goals: attack and defence in one state, with a learnt correlation.
@@ -161,7 +161,8 @@ def compare(part: str, folder: Path, every: str, max_steps: int) -> None:
         index = data.index
         past = index.times < float(index.to_time(start))
         evidence = float(jk.log_marginal_likelihood(found.model, data, mask=past))
-        print(f"\n{name}, in {time.perf_counter() - begin:.0f} s\n{found.model.describe('year')}")
+        print(f"\n{name}, in {time.perf_counter() - begin:.0f} s")
+        print(found.model.describe(data.index.unit))
         losses = found.log_losses
         first = (losses, evidence) if first is None else first
         print(f"log evidence {evidence:.1f} ({evidence - first[1]:+.1f})")
