@@ -591,6 +591,10 @@ def _check_alike(first: Observations, other: Observations) -> None:
     if effects[0] != effects[1]:
         problem = "Only some of the matches were read with `tie_effects=True`"
         raise DataError(problem, "Read all alike.")
+    joint = [schema and schema.aspects is not None for schema in schemas]
+    if None not in joint and joint[0] != joint[1]:
+        problem = "Only some of the matches were read with `aspects=`"
+        raise DataError(problem, "Read all alike.")
     # Events of arrays may be rankings; without events and a schema, observations are not.
     rankings = [part.schema is not None and part.schema.is_ranking for part in (first, other)]
     possible = [part.schema is None and part.has_events for part in (first, other)]

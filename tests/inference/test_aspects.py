@@ -167,7 +167,7 @@ def test_combinations_at_any_time_equal_dense_conditionals(league, posterior, de
         sites.precision_mean[rows, slots],
     )
     mean, variance = process.predict(across, there)
-    found = posterior.scores("p1", times, aspects=aspects)
+    found = posterior.scores("p1", times, aspects=aspects, joint=False)
     np.testing.assert_allclose(found.mean, mean, atol=1e-6)
     np.testing.assert_allclose(found.variance, variance, atol=1e-6)
 
@@ -175,7 +175,7 @@ def test_combinations_at_any_time_equal_dense_conditionals(league, posterior, de
 def test_samples_have_the_moments_of_scores(posterior):
     times, aspects = [0.7, 3.3], {"clay": 1, "home": -0.5}
     paths = posterior.sample("p1", times, jax.random.key(0), 20_000, aspects=aspects)
-    exact = posterior.scores("p1", times, aspects=aspects)
+    exact = posterior.scores("p1", times, aspects=aspects, joint=False)
     np.testing.assert_allclose(paths.mean(axis=0), exact.mean, atol=0.03)
     np.testing.assert_allclose(paths.var(axis=0), exact.variance, rtol=0.04)
 
