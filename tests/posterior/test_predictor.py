@@ -142,7 +142,7 @@ def test_leaderboard_of_combinations():
     """Two pairs share a player, whose score is the same in both."""
     posterior = of_lineups()
     pairs = {"one": ["ann", "ben"], "two": {"ann": 1.0, "cid": 1.0}, "half": {"dan": 0.5}}
-    board = posterior.leaderboard(3.0, names=pairs, active_within=9.0)
+    board = posterior.leaderboard(3.0, names=pairs, active_within=9.0, joint=False)
     rows = {name: row for row, name in enumerate(board["name"])}
     moments = posterior.linear_combination([{"ann": 1.0, "ben": 1.0}, {"dan": 0.5}], 3.0)
     found = board["rating"][[rows["one"], rows["half"]]]
