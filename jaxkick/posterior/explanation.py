@@ -130,10 +130,10 @@ class Explanation(NamedTuple):
             return (
                 f"New matches contribute {total(self.new & own)} (own matches: {fresh}) and "
                 f"{total(self.new & ~own)} (those of others). Earlier matches contribute "
-                f"{total(~self.new)}: they count for less beside the new ones, and new results "
+                f"{total(~self.new)}: they count for less next to the new ones, and new results "
                 "change the ratings of the opponents."
             )
-        base = "" if self.change else f", beside a baseline of {self.baseline:{digits}}"
+        base = "" if self.change else f", on top of a baseline of {self.baseline:{digits}}"
         return (
             f"Own matches ({count}) contribute {total(own)}, those of others "
             f"({len(own) - count}) {total(~own)}{base}."

@@ -10,7 +10,6 @@ gradients that are preconditioned by the smoother: A (u − u⁰) = −(XᵀWX �
 entries only. The covariance with another score is its interpolation from u.
 """
 
-import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
@@ -29,6 +28,7 @@ from jaxkick.chains.smoother import Gains, Smoothed, States
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
+from jaxkick.errors import warn_caller
 from jaxkick.inference.means import cast, least_eigenvalue, prior_variances
 from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
@@ -716,11 +716,12 @@ def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
         return False
     entries = sum(chain.gap.size for chain in posterior.data.chains)
     if joint is None and count * entries > _AFFORDABLE:
-        warnings.warn(
-            f"Intervals ignore the dependence between competitors: joint ones of {count:,} skills "
-            "would take long. Pass `joint=True` for them, or `joint=False` to turn this warning "
-            "off.",
-            stacklevel=4,
+        warn_caller(
+            UserWarning(
+                f"Intervals ignore the dependence between competitors: joint ones of {count:,} "
+                "skills would take long. Pass `joint=True` for them, or `joint=False` to turn "
+                "this warning off."
+            )
         )
         return False
     return True

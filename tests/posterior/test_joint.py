@@ -302,7 +302,8 @@ def test_several_devices():
 def test_large_problems_warn(monkeypatch):
     posterior = fit("gaussian")
     monkeypatch.setattr(joint, "_AFFORDABLE", 0)
-    with pytest.warns(UserWarning, match="joint=True"):
+    with pytest.warns(UserWarning, match="joint=True") as caught:
         found = posterior.compare("t0", "t1", 3.0)
+    assert caught[0].filename == __file__
     assert found.deviation == posterior.compare("t0", "t1", 3.0, joint=False).deviation
     assert found.deviation != posterior.compare("t0", "t1", 3.0, joint=True).deviation
