@@ -338,6 +338,20 @@ def test_goals_of_two_legs_are_added(goals):
     assert abs(found.probabilities[found.names.index("a"), 1] - wins) < 0.03
 
 
+def test_attack_and_defence_as_aspects():
+    """Teams have their own names then, and two prior means: one for each role."""
+    data = jk.Dataset.from_frame(PLAYED, counts=GOALS, aspects=True, **COLUMNS)
+    roles = jk.kernels.CorrelatedAspects(jk.kernels.Constant(0.1), ["attack", "defence"], 0.5)
+    kernel = {"skill": roles, "level": jk.kernels.Constant(0.1)}
+    model = jk.Model(kernel, jk.likelihoods.Poisson(), mean={"skill": 0.3, "level": 0.0})
+    posterior = jk.infer(model, data)
+    found = knockout(posterior, ["a", "b", "c", "d"], 2.0, draws=100)
+    np.testing.assert_allclose(found.probabilities[:, 0], 1.0)
+    explained = posterior.explain("a")
+    np.testing.assert_allclose(explained.baseline, 0.6)
+    assert abs(explained.rest) < 0.01
+
+
 # Title races
 
 

@@ -7,7 +7,8 @@ its prior mean, is
     cᵀA⁻¹Xᵀ b = Σₙ uₙ bₙ      with u = X A⁻¹c and b = W (m̃ − f₀) = p + W (f − f₀),
 
 so one solve splits it into a sum over matches. Removing match n would change the posterior mean by
-−uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of its score without it: its influence.
+−uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of its score without it: its influence. The variance is
+that of independent competitors, which saves a solve for each match.
 """
 
 from collections.abc import Hashable
@@ -20,7 +21,7 @@ from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import HOME, LEVEL, Feature
+from jaxkick.data.schema import GENERAL, HOME, LEVEL, Feature
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
@@ -58,8 +59,8 @@ class Explanation(NamedTuple):
         own: whether the competitor took part.
         contribution: the contribution of each match.
         influence: the part of the rating, or of its change, that would be missing if the match
-            had not been played; unlike contributions, these do not sum to anything. Large
-            influences are approximate if outcomes are not Gaussian.
+            had not been played; unlike contributions, these do not sum to anything. They are
+            approximate: large ones may be off by several per cent.
         change: a phrase for the change that is explained, such as "since 2009-01-01"; `None` for
             a rating.
         new: whether each match is missing in the earlier posterior of a change; `None` if there
@@ -169,7 +170,7 @@ def explain(
         old, new = (each.explain(name, time, scale=scale) for each in (before, posterior))
         return _subtract(new, old)
     directory = posterior.data.index
-    chosen = choose_competitors(directory, names=[name])
+    chosen = choose_competitors(directory, names=[name], argument="name")
     times = [directory.to_time(chosen.time if time is None else time, "time")]
     change = None
     if since is not None:
@@ -285,7 +286,10 @@ def _prior_mean(posterior: "Posterior", query: Query, change: bool) -> float:
     for group in set(query.groups[0]) - {""}:
         here = query.groups[0] == group
         means = posterior.model.mean_of(group, query.features[0, here], dtype)
-        total += float(np.sum(query.coefficients[0, here] * np.asarray(means)))
+        x = query.coefficients[0, here]
+        if query.aspects is not None:
+            x = x * query.aspects[GENERAL][0, here]
+        total += float(np.sum(x * np.asarray(means)))
     return total
 
 

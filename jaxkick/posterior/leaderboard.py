@@ -75,8 +75,18 @@ def choose_competitors(
     group: str | None = None,
     min_matches: int = 1,
     active_within: float | None = None,
+    argument: str = "names",
 ) -> Competitors:
     """Select the competitors of a leaderboard; see `AbstractPredictor.leaderboard`.
+
+    Args:
+        directory: names, groups and times.
+        time: as in `leaderboard`.
+        names: as in `leaderboard`.
+        group: as in `leaderboard`.
+        min_matches: as in `leaderboard`.
+        active_within: as in `leaderboard`.
+        argument: the user's argument that holds the names.
 
     Raises:
         DataError: if a name or group is unknown, or no competitor remains.
@@ -87,11 +97,11 @@ def choose_competitors(
     by_roles = by_counts and schema is not None and schema.has_roles
     if names is None:
         names = _all_names(directory, ATTACK if by_roles else group)
-    names, features = _read_competitors(names, by_roles)
+    names, features = _read_competitors(names, by_roles, argument)
     members = [feature for each in features for feature in each]
     unknown = np.flatnonzero(directory.feature_ids(members) < 0)
     if unknown.size:
-        raise unknown_name(directory, members[unknown[0]], "names", may_be_new=False)
+        raise unknown_name(directory, members[unknown[0]], argument, may_be_new=False)
     played = [[directory.played(feature, number) for feature in each] for each in features]
     matches = np.array([min(each.matches for each in members) for members in played], int)
     if by_counts and not by_roles:
@@ -117,13 +127,13 @@ def choose_competitors(
 
 
 def _read_competitors(
-    names: Any, by_counts: bool
+    names: Any, by_counts: bool, argument: str
 ) -> tuple[list[Hashable], list[dict[Hashable, float]]]:
     """Read names, or combinations by their label, as features with coefficients."""
     sides: list[dict[Hashable, float]]
     given, names = names, read_names(names)
     if len(set(names)) < len(names):
-        raise DataError("{argument} has a name twice", "Give each name once.", argument="names")
+        raise DataError("{argument} has a name twice", "Give each name once.", argument=argument)
     if isinstance(given, Mapping):
         sides = [_read_combination(label, side) for label, side in given.items()]
     else:
@@ -380,6 +390,13 @@ def read_anchors(anchors: Any, centre: float) -> Anchors | None:
     """
     if anchors is None:
         return None
+    if isinstance(anchors, (int, float)):
+        raise DataError(
+            "{argument} is {value}, but must be names, or a mapping from names to ratings",
+            "For example, {'Stockfish': 3500}.",
+            argument="anchors",
+            value=anchors,
+        )
     if not len(anchors):
         raise DataError("{argument} has no names", "Leave it out.", argument="anchors")
     names = read_names(anchors)

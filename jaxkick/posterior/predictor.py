@@ -311,7 +311,15 @@ class AbstractPredictor(abc.ABC):
         known = read_anchors(anchors, points.centre)
         features = list(chosen.features)
         if known is not None:
-            held = choose_competitors(self._directory, chosen.time, known.names)
+            held = choose_competitors(self._directory, chosen.time, known.names, argument="anchors")
+            late = [name for name in known.names if name not in held.names]
+            if late:
+                raise DataError(
+                    f"{late[0]!r} in {{argument}} has no matches by then",
+                    "Leave it out, or choose a later {time}.",
+                    argument="anchors",
+                    mentions=["time"],
+                )
             features += held.features
         own = {"features": read_combination(self, aspects)}
         query = make_query(self, chosen.time, {"features": (features, 1.0)}, {}, False, own)

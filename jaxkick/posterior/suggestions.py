@@ -97,7 +97,7 @@ def suggest(
         )
     given = [each for each in candidates or () if isinstance(each, tuple | list)]
     names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
-    chosen = choose_competitors(posterior.data.index, time, names)
+    chosen = choose_competitors(posterior.data.index, time, names, argument="candidates")
     places = {name: place for place, name in enumerate(chosen.names)}
     pairs = _read_candidates(candidates, chosen.names, places)
     query = posterior._alone(chosen.features, chosen.time)

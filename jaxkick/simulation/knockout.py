@@ -107,8 +107,8 @@ def knockout(
     if set(all_legs) - {1, 2}:
         raise DataError("{argument} is {value}, but must be 1 or 2", argument="legs", value=legs)
     if not allow_unknown:
-        known = posterior.data.schema is not None and posterior.data.schema.counts is not None
-        names = [Feature(name, ATTACK) if known else name for name in slots if name is not None]
+        by_roles = posterior.data.schema is not None and posterior.data.schema.has_roles
+        names = [Feature(name, ATTACK) if by_roles else name for name in slots if name is not None]
         check_known(posterior.data.index, names, "bracket")
     drawing, playing = jax.random.split(jax.random.key(seed))
     players, numbers = _meet(posterior, slots, times, all_legs, drawing, draws, allow_unknown)

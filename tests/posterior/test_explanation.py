@@ -103,7 +103,7 @@ def test_what_an_update_changed(probit):
         before.explain("ann", before=probit)
     with pytest.raises(jk.DataError, match="`since` and `before` are both given"):
         probit.explain("ann", since=1.0, before=before)
-    with pytest.raises(jk.DataError, match="is not in the data"):
+    with pytest.raises(jk.DataError, match="'zoe' in `name` is not in the data"):
         probit.explain("zoe")
 
 
@@ -215,7 +215,9 @@ def test_the_mean_of_some_competitors_may_be_fixed(posterior):
 @pytest.mark.parametrize(
     ("anchors", "message"),
     [
-        ({"zoe": 1.0}, "'zoe' in `names` is not in the data"),
+        ({"zoe": 1.0}, "'zoe' in `anchors` is not in the data"),
+        (["ann", "ann"], "`anchors` has a name twice"),
+        (1500.0, "`anchors` is 1500.0, but must be names"),
         ({"ann": "high"}, "must be a rating, or a rating and its standard deviation"),
         ({"ann": (1.0, -2.0)}, r"anchors\['ann'\]"),
         ([], "`anchors` has no names"),
@@ -224,3 +226,8 @@ def test_the_mean_of_some_competitors_may_be_fixed(posterior):
 def test_bad_anchors_are_refused(posterior, anchors, message):
     with pytest.raises(jk.DataError, match=message):
         posterior.leaderboard(4.5, anchors=anchors)
+
+
+def test_anchors_need_matches(posterior):
+    with pytest.raises(jk.DataError, match="in `anchors` has no matches by then"):
+        posterior.leaderboard(float(TIMES.min()), anchors=list(NAMES))
