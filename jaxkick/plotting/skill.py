@@ -159,6 +159,9 @@ def explanation(explained: Explanation, *, top: int = 10, ax: "Axes | None" = No
     rest = explained.rest + float(explained.contribution[others].sum())
     steps = np.append(explained.contribution[shown], rest)
     labels = [style.label(each) for each in explained.match[shown]]
+    if np.issubdtype(explained.time.dtype, np.datetime64):
+        days = np.datetime_as_string(explained.time[shown], unit="D")
+        labels = [f"{each}, {day}" for each, day in zip(labels, days, strict=True)]
     labels.append(f"{len(others):,} other matches")
     ends = explained.baseline + np.cumsum(steps)
     begins = ends - steps
