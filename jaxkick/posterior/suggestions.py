@@ -38,6 +38,8 @@ _DRAWS = 2000
 _FUTURES = 8
 # For the goal "best", only matches of so many favourites are considered.
 _FAVOURITES = 40
+# After the first match of a batch, so many of the most informative pairs remain candidates.
+_SHORTLIST = 100
 
 
 class MatchSuggestions(NamedTuple):
@@ -218,13 +220,16 @@ def _choose_matches(
         else:
             gain = _gain_on_best(generator, means, covariance, pairs, likelihood)
         pick = int(np.argmax(gain))
-        chosen.append(pick)
+        chosen.append(int(numbers[pick]))
         gains.append(float(gain[pick]))
         # The outcome moves the means by a normal amount, and narrows the covariance as much.
         side = sides[:, pick] * np.sqrt(added[pick] / (1.0 + added[pick] * variance[pick]))
         means = means + generator.standard_normal((_FUTURES, 1)) * side
         covariance -= np.outer(side, side)
-    return numbers[chosen], np.array(gains)
+        if goal == "best" and len(pairs) > _SHORTLIST:
+            best = np.argsort(-gain, kind="stable")[:_SHORTLIST]
+            numbers, pairs = numbers[best], pairs[best]
+    return np.array(chosen), np.array(gains)
 
 
 def _chances_of_best(

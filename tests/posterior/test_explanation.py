@@ -1,9 +1,12 @@
 """Explanations and suggested matches, against dense Gaussian regression."""
 
+import matplotlib
 import numpy as np
 import pytest
 
 import jaxkick as jk
+
+matplotlib.use("Agg")
 
 NOISE = 0.7
 NAMES = np.array(["ann", "bob", "cat", "dan", "eve"])
@@ -89,6 +92,11 @@ def test_contributions_of_results_sum_to_the_rating(probit):
     table = found.to_frame("pandas")
     assert abs(table["contribution"][0]) == np.abs(found.contribution).max()
     assert f"ann is rated {found.rating:.0f}" in repr(found)
+    axes = jk.plotting.explanation(found, top=4)
+    assert len(axes.patches) == 5
+    assert axes.get_yticklabels()[-1].get_text() == "36 other matches"
+    ends = axes.patches[-1].get_x() + axes.patches[-1].get_width()
+    np.testing.assert_allclose(ends, found.rating)
 
 
 def test_what_an_update_changed(probit):
