@@ -31,6 +31,8 @@ _OPTIONS = {
     "outcomes={1: 1, 0.5: 0, 0: -1}": "`--win 1 --tie 0.5 --loss 0`",
     "points=...": "`--points`",
     "features": "`--feature`",
+    "tie_breakers": "`--tie-breaker`",
+    "zones": "`--zone`",
 }
 _SAME_NAME = frozenset({
     "active_within", "competitor", "dnf", "event", "first", "interval", "max_steps",
@@ -58,8 +60,8 @@ def option_of(argument: str) -> str:
     if argument in _SAME_NAME:
         return f"`--{argument.replace('_', '-')}`"
     # The feature of an argument such as `features['car']` is clear from its column.
-    known = "features" if argument.startswith("features[") else argument
-    return _OPTIONS.get(known, f"`{argument}`")
+    known = argument.partition("[")[0]
+    return _OPTIONS.get(known if known in ("features", "zones") else argument, f"`{argument}`")
 
 
 def guarded(command: Command) -> Command:

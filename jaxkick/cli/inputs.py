@@ -1,6 +1,7 @@
 """Turn files and options into data sets, posteriors, times and scales."""
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -251,10 +252,10 @@ def read_rules(
         raise UsageError(f"--points is {points!r}. Write WIN/TIE/LOSS: 3/1/0.") from None
     found: dict[str, Any] = {}
     for text in zones or ():
-        name, _, places = text.partition("=")
-        first, _, last = places.partition("-")
-        if not (name and first.isdecimal() and (last.isdecimal() or first == places)):
+        zone = re.fullmatch(r"(.+?)=(-?\d+)(?:-(-?\d+))?", text)
+        if zone is None:
             raise UsageError(f"--zone is {text!r}. Write NAME=PLACES: relegation=16-18.")
+        name, first, last = zone.groups()
         found[name] = (int(first), int(last or first))
     # Typer passes an empty list for an option of many values that is absent.
     return {"points": (win, tie, loss), "tie_breakers": tie_breakers or None, "zones": found}

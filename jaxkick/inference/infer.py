@@ -14,8 +14,8 @@ from jaxkick.inference.checks import check_fit, check_kinds, check_method, read_
 from jaxkick.inference.evidence import with_slope
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation
 from jaxkick.inference.problem import Sites, make_problem, restart_ages
-from jaxkick.inference.solve import Progress, Solution, run
-from jaxkick.inference.status import Status, raise_unless_converged
+from jaxkick.inference.solve import Progress, needs_grid, run
+from jaxkick.inference.status import raise_unless_converged
 from jaxkick.model import Model
 from jaxkick.posterior.posterior import Posterior
 
@@ -68,20 +68,12 @@ def infer(
     data = restart_ages(data, mask)
     sites = read_start(start.sites if isinstance(start, Posterior) else start, data)
     solution = run(model, data, method, sites, mask, tol, max_steps, progress)
-    if _needs_grid(model, method, solution):
+    if needs_grid(model, method, solution):
         method = replace(method, on_grid=True)
         solution = run(model, data, method, sites, mask, tol, max_steps, progress)
     if throw and is_known(solution.status):
         raise_unless_converged(solution.status, solution.steps, solution.distance, tol)
     return Posterior(model, data, method, *solution)
-
-
-def _needs_grid(model: Model, method: AbstractMethod, solution: Solution) -> bool:
-    """Return whether adaptive quadrature of a user's own likelihood failed."""
-    own = any(each.is_searched for each in model.likelihoods.values())
-    if method.on_grid or not own or not is_known(solution.status):
-        return False
-    return int(solution.status) in (Status.INACCURATE, Status.MAX_STEPS)
 
 
 def log_marginal_likelihood(

@@ -31,7 +31,7 @@ from jaxkick.inference.problem import (
 from jaxkick.inference.status import Status
 from jaxkick.model import Model
 
-__all__ = ["Progress", "Solution", "fixed_point", "run", "smooth", "solve"]
+__all__ = ["Progress", "Solution", "fixed_point", "needs_grid", "run", "smooth", "solve"]
 
 Progress = bool | Callable[[int, float], None]
 """Progress reports: a line on standard error, a function of steps and distance, or none."""
@@ -211,3 +211,11 @@ def _krylov(matvec: Callable[[Sites], Sites], right: Sites) -> Sites:
         right, squared=True
     )
     return jax.tree.map(lambda leaf: jnp.where(solved, leaf, jnp.nan), solution)
+
+
+def needs_grid(model: Model, method: AbstractMethod, solution: Solution) -> bool:
+    """Return whether adaptive quadrature of a user's own likelihood failed."""
+    own = any(each.is_searched for each in model.likelihoods.values())
+    if method.on_grid or not own or not is_known(solution.status):
+        return False
+    return int(solution.status) in (Status.INACCURATE, Status.MAX_STEPS)

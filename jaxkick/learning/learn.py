@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit, check_method, read_mask
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
 from jaxkick.inference.problem import restart_ages
-from jaxkick.inference.solve import Solution
+from jaxkick.inference.solve import Solution, needs_grid
 from jaxkick.inference.status import InferenceError
 from jaxkick.io import Checkpoint
 from jaxkick.learning.objective import Evaluation, Objective, Template, named_values, perturb, split
@@ -160,6 +161,11 @@ def learn(
             "function `build` that makes a `Model` from it."
         )
     check_fit(built, data, objective.mask)
+    if any(each.is_searched for each in built.likelihoods.values()):
+        # As `infer` does: where adaptive quadrature fails, integrate over even grids.
+        solution = objective.fit(free, objective.unknown(free).sites)
+        if needs_grid(built, objective.method, solution):
+            objective = replace(objective, method=replace(objective.method, on_grid=True))
     keys = jax.random.split(key, restarts) if restarts else []
     starts = [free, *(perturb(free, each, jitter) for each in keys)]
     size = min(len(starts), _choose_batch_size(data) if batch_size is None else batch_size)

@@ -140,6 +140,8 @@ def test_a_kink_is_integrated_on_a_grid(method):
     assert posterior.method.on_grid
     once = data.subset(np.arange(30) < 1)
     if isinstance(method, jk.ExpectationPropagation):
+        learnt, _ = jk.learn(model, data)
+        assert jk.log_marginal_likelihood(learnt, data) > posterior.log_marginal_likelihood
         evidence = float(jk.infer(model, once, method, tol=1e-6).log_marginal_likelihood)
         x = np.linspace(-15.0, 15.0, 200_001)
         outcome = float(data.outcome[0])
