@@ -44,7 +44,7 @@ def test_fit_of_a_users_likelihood():
         posterior.log_marginal_likelihood, fit.log_marginal_likelihood, atol=1e-6
     )
     for name in fit.problem.observed:
-        for ours, theirs in zip(posterior.scores(name), fit.scores(name), strict=True):
+        for ours, theirs in zip(posterior.scores(name, joint=False), fit.scores(name), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
@@ -53,7 +53,7 @@ def test_scores_at_any_time(name):
     posterior, fit = fits()
     times = np.sort(np.append(TIMES, fit.problem.times[3]))
     means, variances = fit.predict(name, times)
-    scores = posterior.scores(name, times, allow_unknown=True)
+    scores = posterior.scores(name, times, joint=False, allow_unknown=True)
     np.testing.assert_allclose(scores.mean, means, atol=1e-6)
     np.testing.assert_allclose(scores.variance, variances, atol=1e-6)
 

@@ -85,7 +85,7 @@ def test_nothing_is_raised_inside_a_compiled_function():
 
 def test_states_are_computed_once_and_never_stale():
     posterior = jk.infer(model(), season(0), tol=1e-8)
-    assert posterior.states is posterior.states
+    assert posterior.smoothed is posterior.smoothed
     other = jk.infer(model(4.0), season(0), tol=1e-8)
     where = lambda p: (p.model, p.sites)  # noqa: E731
     changed = eqx.tree_at(where, posterior, where(other))

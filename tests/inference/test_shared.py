@@ -66,12 +66,12 @@ def test_shared_effects_in_float32():
         assert float(jnp.max(off)) < 2e-3
 
 
-def test_warm_starts_take_one_or_two_iterations():
+def test_warm_starts_take_few_iterations():
     data, mask = league(), np.arange(200) < 197
     cold = jk.infer(PLAIN, data)
     assert int(jk.infer(PLAIN, data, start=cold).steps) <= 2
     before = jk.infer(PLAIN, data, mask=mask)
     after = jk.infer(PLAIN, data, start=before)
-    assert int(after.steps) <= 2 < int(cold.steps)
+    assert int(after.steps) <= 3 < int(cold.steps)
     near = jax.tree.map(lambda x: 1.01 * x if jnp.issubdtype(x.dtype, jnp.inexact) else x, PLAIN)
     assert int(jk.infer(near, data, start=cold).steps) <= 2
