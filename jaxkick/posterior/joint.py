@@ -51,7 +51,7 @@ _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
 # is its square, that of a covariance at most this.
 _TOLERANCE = 1e-3
-# The smallest error for which float32 is enough. It takes half the time.
+# The smallest error for which float32 is enough.
 _NARROW_TOLERANCE = 1e-4
 # So many numbers of one vector, for all right-hand sides that are solved for at once, stay in a
 # processor's cache.
