@@ -1,7 +1,7 @@
 """Backtest a learnt model against Elo, or against chance for rankings."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -53,10 +53,8 @@ def compare_with_elo(
     results = dataclasses.replace(data, outcome=jnp.sign(data.outcome))
     model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
 
-    own = _walk("jaxkick", model, data, when, every, ties)
-    other = _walk("elo", elo, results, when, every, ties)
-    assert isinstance(own, Forecasts)
-    assert isinstance(other, Forecasts)
+    own = cast(Forecasts, _walk("jaxkick", model, data, when, every, ties))
+    other = cast(Forecasts, _walk("elo", elo, results, when, every, ties))
     converged = not own.unconverged_learning
     note_if_stopped(converged, max_steps)
     return _as_columns(own, other), converged
@@ -71,8 +69,7 @@ def compare_with_chance(
     """
     when = _read_start(data, start)
     model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
-    own = _walk("jaxkick", model, data, when, every, None)
-    assert isinstance(own, RankForecasts)
+    own = cast(RankForecasts, _walk("jaxkick", model, data, when, every, None))
     converged = not own.unconverged_learning
     note_if_stopped(converged, max_steps)
     chance = []

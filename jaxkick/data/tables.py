@@ -281,7 +281,7 @@ class _Writer:
 
 
 def _is_member(name: Hashable, others: set[Hashable]) -> bool:
-    """Whether a feature is a competitor, not a covariate or a further skill."""
+    """Return whether a feature is a competitor, not a covariate or a further skill."""
     role = name.role if isinstance(name, Feature) else None
     return name not in others and role not in others
 

@@ -56,7 +56,7 @@ _MOST_NODES = 16
 
 
 class Memo:
-    """What a posterior computes on demand, kept from the first use on.
+    """The values that a posterior computes on demand, kept from the first use on.
 
     A memo is equal to every other one, so it never causes a recompilation. Copies of a
     posterior made by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share one

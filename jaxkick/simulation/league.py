@@ -207,7 +207,7 @@ class _Tally:
                     self.pair_differences[team, other] += sign * differences[match]
 
     def values(self, criterion: str, ahead: np.ndarray, generator: np.random.Generator):
-        """What a criterion compares, of shape (teams, draws); the larger is better.
+        """Compute what a criterion compares, of shape (teams, draws); the larger is better.
 
         Args:
             criterion: a tie-breaker.
