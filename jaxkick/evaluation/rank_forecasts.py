@@ -230,10 +230,12 @@ def rank_metrics(
     # An event in which all tie has no pair to predict.
     pairwise = np.sum(right * ahead, axis=(1, 2)) / np.maximum(pairs, 1)
     pairwise = np.where(pairs == 0, 0.5, pairwise)
-    # Equal favourites share the mean of their ranks.
+    # Equal favourites share the mean of the reciprocals of the ranks that they hold.
     better = np.sum(p_win[:, None, :] > p_win[:, :, None], axis=2)
-    better = better + 0.5 * (np.sum(p_win[:, None, :] == p_win[:, :, None], axis=2) - 1)
-    reciprocal = np.sum(wins / (1.0 + better), axis=1) / wins.sum(axis=1)
+    equal = np.sum(p_win[:, None, :] == p_win[:, :, None], axis=2)
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / (columns + 1.0))])
+    reciprocal = (harmonic[better + equal] - harmonic[better]) / equal
+    reciprocal = np.sum(wins * reciprocal, axis=1) / wins.sum(axis=1)
     return log_loss, np.mean(-np.log(chance), axis=1), pairwise, reciprocal
 
 
