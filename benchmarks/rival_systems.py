@@ -98,6 +98,8 @@ class Base(System):
 class Elo(System):
     """Elo with a home advantage."""
 
+    rate: float
+    home: float
     GRID: ClassVar = {"rate": (6, 10, 15, 20, 28, 40, 60), "home": (0, 30, 60, 90, 120)}
 
     def begin(self):
@@ -120,6 +122,9 @@ class Elo(System):
 class Glicko2(System):
     """Glicko-2 with rating periods of 30 days; the home advantage lowers the opponent's rating."""
 
+    deviation: float
+    volatility: float
+    home: float
     PACKAGE: ClassVar = "glicko2"
     GRID: ClassVar = {"deviation": (80, 150, 300), "volatility": (0.03, 0.06, 0.12),
                       "home": (0, 50, 100)}  # fmt: skip
@@ -166,6 +171,8 @@ class Glicko2(System):
 class TrueSkill(System):
     """TrueSkill; the home advantage is a further member of the team at home."""
 
+    sigma: float
+    tau: float
     PACKAGE: ClassVar = "trueskill"
     GRID: ClassVar = {"sigma": (0.3, 0.8, 2.0), "tau": (0.005, 0.02, 0.06)}
 
@@ -210,6 +217,8 @@ class TrueSkill(System):
 class OpenSkill(System):
     """openskill's Plackett–Luce model; the home advantage is a further member of the team."""
 
+    sigma: float
+    tau: float
     PACKAGE: ClassVar = "openskill"
     GRID: ClassVar = {"sigma": (0.8, 1.7, 4.0), "tau": (0.005, 0.02, 0.08)}
 
@@ -269,6 +278,8 @@ class _Batch(System):
 class TrueSkillThroughTime(_Batch):
     """TrueSkill Through Time, four passes; home is a further member of the team."""
 
+    sigma: float
+    gamma: float
     PACKAGE: ClassVar = "trueskillthroughtime"
     GRID: ClassVar = {"sigma": (0.4, 1.0, 2.5), "gamma": (0.005, 0.02)}
 
@@ -311,6 +322,8 @@ class TrueSkillThroughTime(_Batch):
 class Kickscore(_Batch):
     """kickscore: a constant plus an exponential kernel by EP; home is a feature."""
 
+    variance: float
+    lengthscale: float
     PACKAGE: ClassVar = "kickscore"
     GRID: ClassVar = {"variance": (0.1, 0.4), "lengthscale": (1.0, 4.0)}
 
@@ -358,6 +371,7 @@ class Kickscore(_Batch):
 class WholeHistoryRating(_Batch):
     """whole-history-rating, with the home advantage as its handicap."""
 
+    w2: float
     PACKAGE: ClassVar = "whole-history-rating"
     GRID: ClassVar = {"w2": (1.0, 5.0, 30.0)}
 
@@ -385,6 +399,7 @@ class WholeHistoryRating(_Batch):
 class DixonColes(_Batch):
     """penaltyblog's Dixon–Coles model of goals, with weights that decay with age."""
 
+    decay: float
     PACKAGE: ClassVar = "penaltyblog"
     GRID: ClassVar = {"decay": (0.0005, 0.001, 0.002)}
     GOALS: ClassVar = True
@@ -420,6 +435,9 @@ class DixonColes(_Batch):
 class PiRatings(System):
     """penaltyblog's pi ratings of goal differences."""
 
+    alpha: float
+    beta: float
+    sigma: float
     PACKAGE: ClassVar = "penaltyblog"
     GRID: ClassVar = {"alpha": (0.05, 0.15), "beta": (0.03, 0.1), "sigma": (1.2, 1.6, 2.0)}
     GOALS: ClassVar = True
@@ -446,6 +464,7 @@ class PiRatings(System):
 class Choix(_Batch):
     """choix: a Bradley–Terry model by maximum likelihood with a penalty; nothing moves."""
 
+    penalty: float
     PACKAGE: ClassVar = "choix"
     GRID: ClassVar = {"penalty": (0.01, 0.1, 0.5)}
 

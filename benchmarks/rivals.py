@@ -18,7 +18,8 @@ combination of the grid. Then all training matches are observed and the test mat
 - *monthly*: month by month, each month from all earlier ones.
 
 Each cell runs in a process of its own with a limit of processor time. A system that exceeds it, or
-cannot do a task, is reported so. Results are kept in rivals.json; forecasts in the folder `--store`.
+cannot do a task, is reported so. Results are kept in rivals.json, forecasts in the folder
+`--store`.
 
 `--file` reads a table with the columns of EsportsBench: date, competitor_1, competitor_2 and
 outcome (1, 0.5 or 0). Other tasks read the folder in JAXKICK_DATA, or ../shared/data.
@@ -348,14 +349,15 @@ _OPENING = """# Beside other rating systems
 
 jaxkick and other systems on the same matches. `python benchmarks/rivals.py run` makes all figures,
 and `python benchmarks/rivals.py page` this page, from `benchmarks/rivals.json`. The docstring of
-the script describes the protocol: every system chooses its parameters on the training matches alone,
-then predicts the test matches, frozen (all at once) or monthly (each month from all before).
+the script describes the protocol: every system chooses its parameters on the training matches
+alone, then predicts the test matches: *frozen* (all at once) or *monthly* (each month from all
+earlier ones).
 
-*jaxkick* is what a newcomer gets: `suggest_model` and `learn`, nothing chosen by hand. Richer models
-are in `benchmarks/README.md`. Log loss counts all results, ties included. *Difference* is a system's
-log loss minus jaxkick's, with a 95 % interval over months; if it is positive, jaxkick is better. A
-*slope* below 1 means that forecasts are too sure. Time is processor time: of choosing parameters, and
-of everything else.
+*jaxkick* is what a newcomer gets: `suggest_model` and `learn`, nothing chosen by hand. Richer
+models are in `benchmarks/README.md`. Log loss counts all results, ties included. *Difference* is a
+system's log loss minus jaxkick's, with a 95 % interval over months; where it is positive, jaxkick
+is better. A *slope* below 1 means that forecasts are too confident. Time is processor time: of
+choosing parameters, and of everything else.
 """
 
 
