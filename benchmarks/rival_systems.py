@@ -492,15 +492,20 @@ class Choix(_Batch):
 class Jaxkick(System):
     """jaxkick out of the box: the suggested model, learnt from the training part."""
 
-    COLUMNS: ClassVar[dict[str, Any]] = {"result": ("points", "others")}
+    OUTCOME: ClassVar[dict[str, Any]] = {"result": ("points", "others")}
 
     def begin(self):
-        self.posterior, self.model = None, None
+        self.posterior = None
 
     def table(self, matches):
         """The columns that the data set is read from."""
-        years = {"year": matches.day / _YEAR, "others": 1.0 - matches.points}
-        return matches.assign(**years)
+        return matches.assign(year=matches.day / _YEAR, others=1.0 - matches.points)
+
+    def suggest(self, data):
+        """The model to learn."""
+        import jaxkick as jk
+
+        return jk.suggest_model(data)
 
     def observe(self, matches):
         import jaxkick as jk
@@ -510,10 +515,9 @@ class Jaxkick(System):
             self.posterior = self.posterior.update(table, allow_repeats=True)
             return
         home = {"home": "home"} if matches.home.any() else {}
-        data = jk.Dataset.from_frame(
-            table, time="year", first="first", second="second", **home, **self.COLUMNS
-        )
-        model, _ = jk.learn(self.model or jk.suggest_model(data), data)
+        columns = {"time": "year", "first": "first", "second": "second", **home, **self.OUTCOME}
+        data = jk.Dataset.from_frame(table, **columns)
+        model, _ = jk.learn(self.suggest(data), data)
         self.posterior = jk.infer(model, data)
 
     def predict(self, matches):
@@ -523,16 +527,26 @@ class Jaxkick(System):
         return np.stack([found.p_loss, found.get("p_tie", none), found.p_win], axis=1)
 
 
-class JaxkickDifferences(Jaxkick):
-    """jaxkick out of the box on differences of goals."""
+class JaxkickGoals(Jaxkick):
+    """jaxkick on differences: normal, or with ties in levels of up to four goals."""
 
-    COLUMNS: ClassVar = {"difference": ("goals1", "goals2")}
+    OUTCOME: ClassVar = {"outcome": "margin"}
     GOALS: ClassVar = True
+
+    def table(self, matches):
+        margin = (matches.goals1 - matches.goals2).clip(*((-4, 4) if self.ties else (None, None)))
+        return super().table(matches).assign(margin=margin.astype(float))
+
+    def suggest(self, data):
+        import jaxkick as jk
+
+        levels = jk.likelihoods.OrdinalProbit(margin=[0.25, 0.5, 0.5, 0.5])
+        return jk.suggest_model(data, levels if self.ties else jk.likelihoods.Gaussian)
 
 
 SYSTEMS: dict[str, type[System]] = {
     "jaxkick": Jaxkick,
-    "jaxkick, goals": JaxkickDifferences,
+    "jaxkick, goals": JaxkickGoals,
     "kickscore": Kickscore,
     "TrueSkill Through Time": TrueSkillThroughTime,
     "whole-history-rating": WholeHistoryRating,
