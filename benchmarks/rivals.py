@@ -12,10 +12,11 @@ In an environment of its own:
 Every system sees the same matches through the interface of `rival_systems.py`. Its parameters are
 chosen on the training part alone: of the last 15,000 training matches (4,000 for systems that fit
 all matches at once), the first two thirds are observed and the last third is predicted, with each
-combination of the grid. Then all training matches are observed and the test matches predicted:
+combination of the grid and the protocol of the test. Then all training matches are observed and
+the test matches predicted:
 
-- *frozen*: all of them from the training matches;
-- *monthly*: month by month, each month from all earlier ones.
+- *frozen*: those of the first year, all from the training matches;
+- *monthly*: all of them, each month from all earlier ones.
 
 Each cell runs in a process of its own with a limit of processor time. A system that exceeds it, or
 cannot do a task, is reported so. Results are kept in rivals.json, forecasts in the folder
@@ -70,6 +71,11 @@ class Task(NamedTuple):
     start: int
     counted: np.ndarray | None = None
 
+    def tested(self, protocol: str) -> np.ndarray:
+        """Choose the matches that a protocol predicts."""
+        day = self.matches.day.to_numpy()
+        return (day >= self.start) & ((protocol != "frozen") | (day < self.start + 365))
+
 
 # Tasks
 
@@ -93,7 +99,7 @@ def nba() -> Task:
     """The paper's test set: the last 30 % of all games."""
     games = read_nba()
     table = _games_with_points(games, goals1=games.points1, goals2=games.points2)
-    return Task("NBA basketball, 2003 to 2018", table, int(_day(["2003-03-16"])[0]))
+    return Task("NBA basketball from 2003", table, int(_day(["2003-03-16"])[0]))
 
 
 def football() -> Task:
@@ -101,7 +107,7 @@ def football() -> Task:
     games = read_football()
     games = games[games.date >= "1990"].reset_index(drop=True)
     table = _games_with_points(games, goals1=games.points1, goals2=games.points2)
-    return Task("International football, 2010 to 2026", table, int(_day(["2010-01-01"])[0]))
+    return Task("International football from 2010", table, int(_day(["2010-01-01"])[0]))
 
 
 def chess() -> Task:
@@ -124,7 +130,7 @@ def atp() -> Task:
     first, second = games["first"].copy(), games["second"].copy()
     games.loc[turned, "first"], games.loc[turned, "second"] = second[turned], first[turned]
     table = _sides(games, 1.0 - turned, day=_day(games.date), home=0)
-    return Task("ATP main tour, 2010 to 2017", table, int(_day(["2010-01-01"])[0]))
+    return Task("ATP main tour from 2010", table, int(_day(["2010-01-01"])[0]))
 
 
 def starcraft() -> Task:
@@ -179,7 +185,7 @@ def losses(probabilities: np.ndarray, points: np.ndarray) -> np.ndarray:
     return -np.log(np.maximum(chosen, _LEAST))
 
 
-def tune(kind: type[System], past: pd.DataFrame, ties: bool) -> tuple[dict, float]:
+def tune(kind: type[System], past: pd.DataFrame, ties: bool, monthly: bool) -> tuple[dict, float]:
     """Choose parameters, and Davidson's for systems that use it, on training matches."""
     past = past.iloc[-_TUNING[kind.ONLINE] :]
     cut = len(past) * 2 // 3
@@ -190,7 +196,7 @@ def tune(kind: type[System], past: pd.DataFrame, ties: bool) -> tuple[dict, floa
         parameters = dict(zip(kind.GRID, values, strict=True))
         system = kind(ties, **parameters)
         system.observe(known)
-        blocks = months(test.day) if kind.ONLINE else None
+        blocks = months(test.day) if kind.ONLINE and monthly else None
         found = forecast(system, test, blocks)
         davidson = 0.0
         if ties and not np.any(found[:, 1]):
@@ -214,14 +220,15 @@ def run_cell(task: Task, protocol: str, name: str, store: Path) -> None:
     """Tune, fit and predict; store forecasts and costs."""
     kind, matches = SYSTEMS[name], task.matches
     ties = bool(np.any(matches.points == 0.5))
-    past, test = matches[matches.day < task.start], matches[matches.day >= task.start]
+    monthly = protocol == "monthly"
+    past, test = matches[matches.day < task.start], matches[task.tested(protocol)]
     clock = [time.process_time()]
-    parameters, davidson = tune(kind, past, ties) if kind.GRID else ({}, 0.0)
+    parameters, davidson = tune(kind, past, ties, monthly) if kind.GRID else ({}, 0.0)
     clock.append(time.process_time())
     system = kind(ties, **parameters)
     system.davidson = davidson
     system.observe(past)
-    found = forecast(system, test, months(test.day) if protocol == "monthly" else None)
+    found = forecast(system, test, months(test.day) if monthly else None)
     clock.append(time.process_time())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     costs = {"tuning": clock[1] - clock[0], "rest": clock[2] - clock[1], "megabytes": peak}
@@ -232,12 +239,11 @@ def run_cell(task: Task, protocol: str, name: str, store: Path) -> None:
 # Results
 
 
-def measure(task: Task, stored: Path, ours: Path | None) -> dict[str, Any]:
+def measure(task: Task, protocol: str, stored: Path, ours: Path | None) -> dict[str, Any]:
     """Compute the metrics of stored forecasts, and the difference from jaxkick's."""
-    test = task.matches[task.matches.day >= task.start]
-    kept = np.ones(len(test), bool)
-    if task.counted is not None:
-        kept = task.counted[(task.matches.day >= task.start).to_numpy()]
+    tested = task.tested(protocol)
+    test = task.matches[tested]
+    kept = np.ones(len(test), bool) if task.counted is None else task.counted[tested]
     points, blocks = test.points.to_numpy()[kept], months(test.day)[kept]
     with np.load(stored) as file:
         probabilities, notes = file["probabilities"][kept], json.loads(str(file["notes"]))
@@ -296,7 +302,7 @@ def run(options: argparse.Namespace) -> None:
                     failure = start_cell(name, protocol, system, path, options)
                 if failure is None:
                     ours = options.store / f"{name}-{protocol}-{OURS}.npz"
-                    cells[system] = measure(task, path, ours)
+                    cells[system] = measure(task, protocol, path, ours)
                 else:
                     cells[system] = {"failure": failure}
                 cells[system] |= describe(system)
@@ -350,8 +356,8 @@ _OPENING = """# Beside other rating systems
 jaxkick and other systems on the same matches. `python benchmarks/rivals.py run` makes all figures,
 and `python benchmarks/rivals.py page` this page, from `benchmarks/rivals.json`. The docstring of
 the script describes the protocol: every system chooses its parameters on the training matches
-alone, then predicts the test matches: *frozen* (all at once) or *monthly* (each month from all
-earlier ones).
+alone, then predicts the test matches: *frozen* (one year at once) or *monthly* (each month from
+all earlier ones).
 
 *jaxkick* is what a newcomer gets: `suggest_model` and `learn`, nothing chosen by hand. Richer
 models are in `benchmarks/README.md`. Log loss counts all results, ties included. *Difference* is a

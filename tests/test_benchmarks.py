@@ -80,7 +80,7 @@ def test_a_file_in_the_format_of_esportsbench(tmp_path):
     assert task.matches.day.is_monotonic_increasing
     stored = tmp_path / "Elo.npz"
     rivals.run_cell(task, "monthly", "Elo", stored)
-    found = rivals.measure(task, stored, stored)
+    found = rivals.measure(task, "monthly", stored, stored)
     assert found["matches"] == np.sum(dates >= np.datetime64("2025-06-01"))
     assert found["log_loss"] < np.log(3.0)
     assert found["difference"][0] == 0.0
