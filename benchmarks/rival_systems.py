@@ -220,7 +220,7 @@ class OpenSkill(System):
     sigma: float
     tau: float
     PACKAGE: ClassVar = "openskill"
-    GRID: ClassVar = {"sigma": (0.8, 1.7, 4.0), "tau": (0.005, 0.02, 0.08)}
+    GRID: ClassVar = {"sigma": (0.2, 0.5, 1.2, 3.0), "tau": (0.001, 0.005, 0.02, 0.06)}
 
     def begin(self):
         from openskill.models import PlackettLuce
@@ -433,7 +433,7 @@ class DixonColes(_Batch):
 
 
 class PiRatings(System):
-    """penaltyblog's pi ratings of goal differences."""
+    """penaltyblog's pi ratings of goal differences, for sports with ties."""
 
     alpha: float
     beta: float

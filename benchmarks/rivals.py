@@ -293,9 +293,7 @@ def run(options: argparse.Namespace) -> None:
             cells = results.setdefault(name, {"title": task.title}).setdefault(protocol, {})
             for system in options.systems:
                 path = options.store / f"{name}-{protocol}-{system}.npz".replace(" ", "_")
-                if SYSTEMS[system].GOALS and "goals1" not in task.matches:
-                    continue
-                if system == "choix" and name not in WITHOUT_TIME:
+                if not can_do(system, name, task):
                     continue
                 failure = None
                 if not path.exists():
@@ -309,6 +307,15 @@ def run(options: argparse.Namespace) -> None:
                 print(name, protocol, system, cells[system], flush=True)
                 if not options.file:
                     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def can_do(system: str, name: str, task: Task) -> bool:
+    """Return whether a task is one that a system is made for."""
+    if system == "choix":
+        return name in WITHOUT_TIME
+    if system in ("Dixon–Coles", "pi ratings"):
+        return name == "football"
+    return not SYSTEMS[system].GOALS or "goals1" in task.matches
 
 
 def load(name: str, options: argparse.Namespace) -> Task:
