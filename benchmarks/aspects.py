@@ -215,7 +215,10 @@ def measure_cost() -> None:
     smooth = lambda: Constant(0.1) + Constant(0.1) + Constant(0.1)  # noqa: E731
     cases = {
         "plain": (read, Matern12(0.5, 3.0) + smooth()),
-        "aspects": ({**read, "aspects": {"surface": "surface"}}, Matern12(0.5, 3.0) + Aspects(**own)),
+        "aspects": (
+            {**read, "aspects": {"surface": "surface"}},
+            Matern12(0.5, 3.0) + Aspects(**own),
+        ),
     }
     fits = {}
     for name, (columns, kernel) in cases.items():
