@@ -24,6 +24,7 @@ from jaxkick.data.sides import (
     Lineup,
     Vocabulary,
     check_home,
+    general_skill,
     join,
     read_covariate,
     read_further,
@@ -163,7 +164,12 @@ def read_query(
         own = None if aspects is None else aspects.get(argument)
         if own is not None:
             shape = (*block.features.shape, own.shape[-1])
-            block = block._replace(aspects=np.broadcast_to(own[..., None, :], shape))
+            given = np.broadcast_to(own[..., None, :], shape).copy()
+            if schema is not None:
+                # Covariates have no aspects. The last element is for empty slots.
+                alone = np.array([*map(schema.is_covariate, vocabulary.names()), False])
+                given[alone[block.features]] = general_skill((), own.shape[-1])
+            block = block._replace(aspects=given)
         blocks.append(block)
     roles = () if schema is None else schema.interactions
     labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}

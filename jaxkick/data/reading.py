@@ -53,8 +53,8 @@ __all__ = [
     "read_frame",
     "read_observations",
     "read_table",
-    "tabulate_pairs",
     "refuse_repeats",
+    "tabulate_pairs",
 ]
 
 _REPEATS = "allow_repeats=True"

@@ -385,6 +385,12 @@ class Schema:
             if isinstance(column, str) or name in points
         }
 
+    def is_covariate(self, name: Hashable) -> bool:
+        """Return whether a feature is a covariate or a label of one, not a competitor."""
+        if (name == HOME and self.has_home) or (name == LEVEL and self.counts is not None):
+            return True
+        return (name.role if isinstance(name, Feature) else name) in dict(self.covariates)
+
     def covariate_argument(self, name: Hashable) -> str:
         """The argument that gives a further feature; for error messages."""
         return f"{'features' if self.is_ranking else 'covariates'}[{name!r}]"

@@ -21,7 +21,7 @@ from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import GENERAL, HOME, LEVEL, Feature
+from jaxkick.data.schema import GENERAL, Feature
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
@@ -362,13 +362,12 @@ def _describe_matches(
 ) -> _Matches:
     _, first, sizes = np.unique(rows, return_index=True, return_counts=True)
     schemas = [each for each in (observations.schema, *observations.kind_schemas) if each]
-    further = {name for schema in schemas for name, _ in schema.covariates}
-    names: list[str | None] = []
-    for name in observations.names:
-        labelled = isinstance(name, Feature)
-        # A label of a covariate, such as a car, is not a competitor.
-        covariate = name.role in further if labelled else name in {HOME, LEVEL, *further}
-        names.append(None if covariate else str(name.name if labelled else name))
+    names = [
+        None
+        if any(schema.is_covariate(name) for schema in schemas)
+        else str(name.name if isinstance(name, Feature) else name)
+        for name in observations.names
+    ]
 
     def side(number: int, sign: float) -> str:
         slots = np.flatnonzero(observations.coefficients[number] * sign > 0)
