@@ -150,10 +150,11 @@ class Dataset(eqx.Module):
             difference: two columns of points of at least 0, read as the first side's minus the
                 second's.
             counts: two columns of points, read as two observations of every match: the count
-                of each side, from its attack and the other's defence. The features are
-                `Feature(name, "attack")` and `Feature(name, "defence")` in the groups
-                `"attack"` and `"defence"`, and `"level"` in its own group, which all counts
-                share.
+                of each side, from its attack and the other's defence, which are aspects of its
+                skill, and from the feature `"level"` in its own group, which all counts share.
+                With `aspects=False`, attack and defence are features of their own,
+                `Feature(name, "attack")` and `Feature(name, "defence")`, in the groups
+                `"attack"` and `"defence"`.
             home: who is at home: `True` for the first side, or a column of +1 (first), -1
                 (second) and 0 (neutral ground) or of the names of the side at home. Adds the
                 feature `"home"` in the group `"home"`.
@@ -180,8 +181,7 @@ class Dataset(eqx.Module):
                 for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
                 `{"home": True}`. A column of labels has an aspect for each label:
                 `{"surface": "surface"}`. A column of numbers has the coefficients of both sides,
-                two columns or numbers those of each side: `{"white": (1, 0)}`. With `counts`,
-                any mapping, or `True`, makes attack and defence aspects of one state.
+                two columns or numbers those of each side: `{"white": (1, 0)}`.
             groups: which features share a kernel; a function decides for all features,
                 including those that this method adds.
 

@@ -139,7 +139,8 @@ class Schema:
         tie_effects: whether competitors differ in how often they tie.
         aspects: names of aspects of competitors with what they come from: `True` for the side
             at home, a column for both sides, or a column or number for each side. `None`
-            without aspects; with `counts`, `()` if attack and defence are the only ones.
+            without aspects; with `counts`, `()` if attack and defence are the only ones, and
+            `None` if they are features of their own.
         event: the column of events, of a table with one row for each side; `first` is then the
             column of the competitors, and there is no `second`.
         rank: the column of ranks, the best of which is 1, or `None`.
@@ -527,8 +528,10 @@ def _read_roles(columns: Any) -> tuple[str, ...]:
 def _read_aspects(
     aspects: Any, counts: bool, num_sides: int = 2
 ) -> tuple[tuple[str, Any], ...] | None:
-    if aspects is None or aspects is False or (aspects is True and counts):
-        return () if aspects else None
+    if counts and (aspects is None or aspects is True):
+        return ()
+    if aspects is None or aspects is False:
+        return None
     if not isinstance(aspects, Mapping) or not (aspects or counts):
         raise DataError(
             "{argument} is {value}, but must be a mapping from names of aspects to columns",
