@@ -3,16 +3,20 @@
     python benchmarks/aspects.py tennis
     python benchmarks/aspects.py football
     python benchmarks/aspects.py goals --every year --max-steps 12
+    python benchmarks/aspects.py bundesliga --max-steps 60
     python benchmarks/aspects.py chess --max-steps 12
+    python benchmarks/aspects.py cost        # the time of fits, on a quiet machine
 
 tennis: skills on hard court, clay and grass, on matches of the ATP tour. football: a home advantage
-of each national team's own. goals: attack and defence in one state, with a learnt correlation.
-chess: a White advantage of each player's own, on FIDE games.
+of each national team's own. goals and bundesliga: attack and defence in one state, with a learnt
+correlation, of national teams and of the Bundesliga. chess: a White advantage of each player's own,
+on FIDE games.
 
 Parameters are learnt from the matches before a start; later blocks are predicted one after the
 other from all earlier matches. Prints the log evidence of the matches before the start, and the
 mean log loss of the later ones with the difference to the first model and its 95 % bootstrap
-interval. Reads `--data`, by default the folder in JAXKICK_DATA or ../shared/data. Needs pandas (the
+interval. The cost is that of three aspects against a sum of kernels of the same state dimension.
+Reads `--data`, by default the folder in JAXKICK_DATA or ../shared/data. Needs pandas (the
 `dev` extra).
 """
 
@@ -87,10 +91,26 @@ def goals(games: pd.DataFrame) -> tuple[pd.DataFrame, Candidates]:
         "counts": ("home_score", "away_score"),
         "neutral": "neutral",
     }
+    return games, _attack_and_defence(read)
+
+
+def bundesliga(games: pd.DataFrame) -> tuple[pd.DataFrame, Candidates]:
+    """Matches of the Bundesliga, and models of attack and defence."""
+    read = {
+        "time": "date",
+        "first": "home",
+        "second": "away",
+        "counts": ("home_goals", "away_goals"),
+        "home": True,
+    }
+    return games, _attack_and_defence(read)
+
+
+def _attack_and_defence(read: dict[str, Any]) -> Candidates:
     part = lambda: Constant(0.1) + Matern12(0.1, 5.0)  # noqa: E731
     others = {"home": Constant(0.1), "level": Constant(0.1)}
     both = CorrelatedAspects(part(), ["attack", "defence"], 0.5, [1.0, 1.0])
-    return games, {
+    return {
         "attack and defence apart": (
             read,
             jk.Model({"attack": part(), "defence": part(), **others}, Poisson()),
@@ -138,6 +158,7 @@ PARTS = {
         "2024-01-01",
     ),
     "goals": (goals, "football_international.csv.gz", "2016-01-01", "2021-01-01", "2024-01-01"),
+    "bundesliga": (bundesliga, None, "1989-07-01", "1999-07-01", "2009-07-01"),
     "chess": (chess, "chess_fide.csv.gz", 79, 85, 87),
 }
 """For each part the candidates, the file, the first matches, those to predict and the end."""
@@ -146,8 +167,13 @@ PARTS = {
 def compare(part: str, folder: Path, every: str, max_steps: int) -> None:
     """Print evidences and log losses of all candidates of one part."""
     make, file, since, start, stop = PARTS[part]
-    games = pd.read_csv(folder / file).dropna(how="all", axis=1)
+    if file is None:
+        games = pd.DataFrame(jk.datasets.load_bundesliga())
+    else:
+        games = pd.read_csv(folder / file).dropna(how="all", axis=1)
     column = "month" if part == "chess" else "date"
+    if file is None:
+        games["date"] = games.date.astype(str)
     games = games[(games[column] >= since) & (games[column] < stop)]
     games, candidates = make(games.dropna() if part in ("football", "goals") else games)
     print(f"{part}: {len(games):,} matches from {since}, predicted from {start} to {stop}")
@@ -169,18 +195,59 @@ def compare(part: str, folder: Path, every: str, max_steps: int) -> None:
         difference = ev.bootstrap_mean(losses - first[0], found.blocks)
         shown = "" if losses is first[0] else f"  {difference}"
         print(f"log loss {losses.mean():.5f}{shown}, {len(losses):,} matches", flush=True)
+        print(f"learning {'stopped early' if found.unconverged_learning else 'converged'}")
+
+
+def measure_cost() -> None:
+    """Compare the time of fits with three aspects and with a sum of kernels, by turns."""
+    random = np.random.default_rng(0)
+    count, players = 20_000, 500
+    first = random.integers(players, size=count)
+    second = (first + random.integers(1, players, size=count)) % players
+    games = {
+        "date": np.sort(random.uniform(0, 10, count)),
+        "first": first,
+        "second": second,
+        "surface": np.array(SURFACES)[random.integers(3, size=count)],
+    }
+    read = {"time": "date", "first": "first", "second": "second"}
+    own = {name: Constant(0.1) for name in SURFACES}
+    smooth = lambda: Constant(0.1) + Constant(0.1) + Constant(0.1)  # noqa: E731
+    cases = {
+        "plain": (read, Matern12(0.5, 3.0) + smooth()),
+        "aspects": (
+            {**read, "aspects": {"surface": "surface"}},
+            Matern12(0.5, 3.0) + Aspects(**own),
+        ),
+    }
+    fits = {}
+    for name, (columns, kernel) in cases.items():
+        data, model = jk.Dataset.from_frame(games, **columns), jk.Model(kernel, Probit())
+        fits[name] = lambda data=data, model=model: jax.block_until_ready(jk.infer(model, data))
+        print(f"{name}: state dimension {kernel.state_dim}, {int(fits[name]().steps)} steps")
+    taken: dict[str, list[float]] = {name: [] for name in fits}
+    for _ in range(7):
+        for name, fit in fits.items():
+            begin = time.perf_counter()
+            fit()
+            taken[name].append(time.perf_counter() - begin)
+    best = {name: min(times) for name, times in taken.items()}
+    print(f"best of 7: {best}, ratio {best['aspects'] / best['plain']:.2f}")
 
 
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("part", choices=[*PARTS, "cost"])
     parser.add_argument("--data", type=Path, default=FOLDER)
     parser.add_argument("--every", default="month")
     parser.add_argument("--max-steps", type=int, default=30)
     arguments = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    compare(arguments.part, arguments.data, arguments.every, arguments.max_steps)
+    if arguments.part == "cost":
+        measure_cost()
+    else:
+        compare(arguments.part, arguments.data, arguments.every, arguments.max_steps)
 
 
 if __name__ == "__main__":

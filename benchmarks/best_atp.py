@@ -10,7 +10,7 @@ from paper_cases import atp_model
 from paper_data import as_pairs, read_atp
 
 import jaxkick as jk
-from jaxkick.kernels import AbstractKernel, Affine, Constant, Matern12, Matern32, Wiener
+from jaxkick.kernels import AbstractKernel, Affine, Aspects, Constant, Matern12, Matern32, Wiener
 
 LEVELS = ("tour", "qual_chall", "futures")
 STARTS = {"newcomer": 0.7, "habits": 0.02, "break": 0.01, "background": 1.0}
@@ -66,7 +66,15 @@ def make(
     one, two = number_sides(games)
     plus = np.ones(len(games))
     terms = [Term("player", one, plus), Term("player", two, -plus)]
-    kernels = {"player": player()}
+    kernels, aspects = {"player": player()}, None
+    if surface in ("clay aspect", "aspects"):
+        names = ["Clay"] if surface == "clay aspect" else ["Hard", "Clay", "Grass"]
+        ground = games.surface.replace("Carpet", "Hard").fillna("Hard")
+        # One effect has opposite signs on clay and elsewhere; one of each surface counts there.
+        off = -1.0 if len(names) == 1 else 0.0
+        aspects = {name: np.where(ground == name, 1.0, off) for name in names}
+        start = 0.0125 if len(names) == 1 else 0.05
+        kernels["player"] += Aspects(**{name: Constant(start) for name in names})
     if surface == "each":
         ground = games.surface.map({"Hard": 0, "Carpet": 0, "Clay": 1, "Grass": 2}).to_numpy()
         terms += [Term("surface", 3 * one + ground, plus), Term("surface", 3 * two + ground, -plus)]
@@ -79,7 +87,7 @@ def make(
         columns = [name for name in games.columns if name.split()[0] == trait]
         terms += [Term(trait, place, games[name].to_numpy()) for place, name in enumerate(columns)]
         kernels[trait] = Constant(STARTS[trait])
-    data = assemble(games.date, terms, plus)
+    data = assemble(games.date, terms, plus, aspects)
     return Candidate(data, jk.Model(kernels, jk.likelihoods.Probit()))
 
 
@@ -105,6 +113,7 @@ def _rough() -> AbstractKernel:
 
 
 _ALL = ("newcomer", "habits", "break")
+_CHOSEN = partial(make, player=_drift, traits=("background",))
 IDEAS = {
     "paper's kernel, learnt": partial(make, player=_line),
     "two timescales": partial(make, player=_smooth),
@@ -114,9 +123,10 @@ IDEAS = {
     "paper's kernel, all traits": partial(make, player=_line, traits=_ALL),
     "Wiener, all traits, clay": partial(make, player=_drift, surface="clay", traits=_ALL),
     "Matérn 1/2, all traits, clay": partial(make, player=_rough, surface="clay", traits=_ALL),
-    "Wiener, background, clay": partial(
-        make, player=_drift, surface="clay", traits=("background",)
-    ),
+    "Wiener, background": _CHOSEN,
+    "Wiener, background, clay": partial(_CHOSEN, surface="clay"),
+    "Wiener, background, clay as aspect": partial(_CHOSEN, surface="clay aspect"),
+    "Wiener, background, surfaces as aspects": partial(_CHOSEN, surface="aspects"),
 }
 CONTEST = Contest(
     read=read,

@@ -25,8 +25,20 @@ class Term(NamedTuple):
     coefficient: np.ndarray
 
 
-def assemble(dates: Any, terms: list[Term], outcome: np.ndarray) -> jk.Dataset:
-    """Build the data set of matches with these terms."""
+def assemble(
+    dates: Any,
+    terms: list[Term],
+    outcome: np.ndarray,
+    aspects: dict[str, np.ndarray] | None = None,
+) -> jk.Dataset:
+    """Build the data set of matches with these terms.
+
+    Args:
+        dates: the date of each match.
+        terms: the features of each match.
+        outcome: the outcome of each match.
+        aspects: for each aspect of the first two terms its coefficient in each match.
+    """
     number = len(outcome)
     sizes: dict[str, int] = {}
     for term in terms:
@@ -41,6 +53,8 @@ def assemble(dates: Any, terms: list[Term], outcome: np.ndarray) -> jk.Dataset:
         coefficients.astype(float),
         outcome,
         groups=lambda feature: str(names[feature]),
+        aspects=aspects
+        and {name: np.outer(x, np.arange(len(terms)) < 2) for name, x in aspects.items()},
     )
 
 
@@ -110,6 +124,8 @@ class Candidate:
             ties=self.ties,
             progress=True,
         )
+        end = "did not converge" if forecasts.unconverged_learning else "converged"
+        print(forecasts.model, f"Learning {end}.", flush=True)
         return self.read(forecasts)
 
 

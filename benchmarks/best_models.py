@@ -3,6 +3,7 @@
     python benchmarks/best_models.py nba atp football     # the chosen models: an hour or two
     python benchmarks/best_models.py nba --every week     # coarser blocks: minutes
     python benchmarks/best_models.py football --ideas     # compare the candidate models
+    python benchmarks/best_models.py atp --ideas NAME OTHER --test --every month
 
 The paper's protocol: predict the last 30 % of the matches, each day from all earlier days, with
 parameters learnt before the first of them. The models were chosen with `--ideas`, which backtests
@@ -52,16 +53,26 @@ def summarise(reading: Reading) -> dict[str, float]:
     }
 
 
-def compare_ideas(sport: str, contest: Contest, only: list[str]) -> None:
-    """Backtest every candidate on the validation period."""
-    games = contest.read(contest.since, contest.test)
+def compare_ideas(sport: str, contest: Contest, only: list[str], test: str | None) -> None:
+    """Backtest candidates on the validation period, or on the test period in blocks of `test`.
+
+    Prints and keeps the difference of log loss to the first candidate.
+    """
+    games = contest.read(contest.since, END if test else contest.test)
+    start, every = (contest.test, test) if test else (contest.validation, contest.blocks)
+    first = None
     for name, make in contest.ideas.items():
         if only and name not in only:
             continue
         begin = time.perf_counter()
-        found = summarise(make(games).predict(contest.validation, contest.blocks))
+        reading = make(games).predict(start, every)
+        first = first or reading
+        found: dict[str, Any] = summarise(reading)
+        if reading is not first:
+            less = ev.bootstrap_mean(reading.log_losses - first.log_losses, reading.blocks)
+            found["less the first"] = [round(float(value), 5) for value in less]
         print(f"{sport:9s} {name:50s} {found}  {time.perf_counter() - begin:.0f} s", flush=True)
-        keep(sport, "ideas", {name: found})
+        keep(sport, f"ideas, test by {test}" if test else "ideas", {name: found})
 
 
 def predict_test(sport: str, contest: Contest, every: Any) -> None:
@@ -95,12 +106,14 @@ def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sports", nargs="+", choices=CONTESTS)
-    parser.add_argument("--every", choices=["day", "week"], default="day")
+    parser.add_argument("--every", choices=["day", "week", "month"], default="day")
     parser.add_argument("--ideas", nargs="*", help="compare candidates: all, or the named ones")
+    parser.add_argument("--test", action="store_true", help="compare them on the test period")
     options = parser.parse_args()
     for sport in options.sports:
         if options.ideas is not None:
-            compare_ideas(sport, CONTESTS[sport], options.ideas)
+            test = options.every if options.test else None
+            compare_ideas(sport, CONTESTS[sport], options.ideas, test)
         else:
             predict_test(sport, CONTESTS[sport], options.every)
 

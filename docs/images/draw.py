@@ -61,11 +61,8 @@ def draw_goals() -> Figure:
     matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
     columns = {"time": "date", "first": "home", "second": "away"}
     by_counts = jk.Dataset.from_frame(matches, counts=("home_goals", "away_goals"), **columns)
-    variances = {"attack": 0.05, "defence": 0.05, "level": 1.0}
-    model = jk.Model(
-        {group: kernels.Constant(variance) for group, variance in variances.items()},
-        jk.likelihoods.Poisson(),
-    )
+    skill = kernels.CorrelatedAspects(kernels.Constant(0.05), ["attack", "defence"], 0.5)
+    model = jk.Model({"skill": skill, "level": kernels.Constant(1.0)}, jk.likelihoods.Poisson())
     posterior = jk.infer(model, by_counts, jk.ReverseKL())
     match = posterior.predict("Hamburger SV", "Werder Bremen", "2009-08-08")
     figure = Figure(figsize=(4.2, 4.2), dpi=100, layout="constrained")

@@ -91,6 +91,9 @@ def _roles(
         yield column, schema.covariate_argument(name), "a covariate", cells.read_sides
     for name in schema.interactions:
         yield name, f"interaction {name!r}", "a label", cells.read_names
+    for name, value in schema.aspects or ():
+        for column in value if isinstance(value, tuple) else (value,):
+            yield column, f"--aspect {name}", "an aspect", cells.read_sides
     if not with_outcome:
         return
     yield schema.weight, "--weight", *number

@@ -206,6 +206,15 @@ class Columns:
         typer.Option(help="Column that is true on neutral ground; elsewhere the first is at home."),
     ] = None
     weight: Annotated[str | None, typer.Option(help="Column of weights, zero or more.")] = None
+    aspect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=COLUMN",
+            help="Further skill of every competitor, such as surface=court: one for each label of "
+            "a column of texts, or with the coefficients of a column of numbers; `home` alone for "
+            "a home advantage of each side's own. May be repeated.",
+        ),
+    ] = None
     event: Annotated[
         str | None,
         typer.Option(help="Rankings: column that tells events apart, such as the race."),
@@ -257,7 +266,7 @@ class Columns:
         """
         given = [each.name for each in dataclasses.fields(self) if self._is_given(each)]
         rankings = [name for name in given if name in _RANKINGS]
-        others = [name for name in given if name not in (*_RANKINGS, "time")]
+        others = [name for name in given if name not in (*_RANKINGS, "time", "aspect")]
         if rankings and others:
             raise UsageError(
                 f"{_flag(others[0])} is for matches of two sides, but {_flag(rankings[0])} is for "
@@ -268,6 +277,17 @@ class Columns:
     def _is_given(self, field: dataclasses.Field) -> bool:
         # Typer passes an empty list for an option of many values that is absent.
         return getattr(self, field.name) not in (field.default, [])
+
+    def _aspects(self) -> dict[str, Any] | None:
+        """The aspects by name: a column, or `True` for the side at home."""
+        parts = [text.partition("=") for text in self.aspect or ()]
+        for name, equals, column in parts:
+            if not name or bool(equals) != bool(column) or not (equals or name == "home"):
+                raise UsageError(
+                    f"--aspect is {name + equals!r}. Write NAME=COLUMN, such as surface=court, or "
+                    "`home` for the side at home."
+                )
+        return {name: column or True for name, _, column in parts} or None
 
     def _schema_of_rankings(self) -> Any:
         from jaxkick.data.schema import Schema
@@ -289,6 +309,7 @@ class Columns:
                 points=self.points,
                 team=self.team,
                 features={name: column for name, _, column in features} or None,
+                aspects=self._aspects(),
                 dnf=str(self.dnf or Unplaced.last),
             )
         except DataError as error:
@@ -327,8 +348,10 @@ class Columns:
         columns: dict[str, Any] = {name: getattr(self, name) for name in named}
         if points:
             columns[str(self.read_as)] = (self.score_first, self.score_second)
-        home = self.home_column or self.home or None
-        return Schema.of(home=home, outcomes=coded or None, **columns)
+        home, aspects = self.home_column or self.home or None, self._aspects()
+        if aspects and True in aspects.values() and not (home or self.neutral):
+            raise UsageError("--aspect home needs --home, --home-column or --neutral.")
+        return Schema.of(home=home, outcomes=coded or None, aspects=aspects, **columns)
 
 
 _RANKINGS = ("event", "competitor", "rank", "points", "team", "feature", "dnf")

@@ -29,6 +29,7 @@ from jaxkick.data.reading import (
     read_arrays,
     read_observations,
     read_table,
+    tabulate_pairs,
 )
 from jaxkick.data.schema import Groups, Pair, Schema, SideColumns, read_mapping
 from jaxkick.data.sides import Side
@@ -149,10 +150,11 @@ class Dataset(eqx.Module):
             difference: two columns of points of at least 0, read as the first side's minus the
                 second's.
             counts: two columns of points, read as two observations of every match: the count
-                of each side, from its attack and the other's defence. The features are
-                `Feature(name, "attack")` and `Feature(name, "defence")` in the groups
-                `"attack"` and `"defence"`, and `"level"` in its own group, which all counts
-                share.
+                of each side, from its attack and the other's defence, which are aspects of its
+                skill, and from the feature `"level"` in its own group, which all counts share.
+                With `aspects=False`, attack and defence are features of their own,
+                `Feature(name, "attack")` and `Feature(name, "defence")`, in the groups
+                `"attack"` and `"defence"`.
             home: who is at home: `True` for the first side, or a column of +1 (first), -1
                 (second) and 0 (neutral ground) or of the names of the side at home. Adds the
                 feature `"home"` in the group `"home"`.
@@ -179,8 +181,7 @@ class Dataset(eqx.Module):
                 for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
                 `{"home": True}`. A column of labels has an aspect for each label:
                 `{"surface": "surface"}`. A column of numbers has the coefficients of both sides,
-                two columns or numbers those of each side: `{"white": (1, 0)}`. With `counts`,
-                any mapping, or `True`, makes attack and defence aspects of one state.
+                two columns or numbers those of each side: `{"white": (1, 0)}`.
             groups: which features share a kernel; a function decides for all features,
                 including those that this method adds.
 
@@ -222,6 +223,7 @@ class Dataset(eqx.Module):
         points: str | None = None,
         team: str | None = None,
         features: Mapping[Hashable, str | float] | None = None,
+        aspects: Mapping[str, str] | None = None,
         dnf: Literal["last", "drop"] = "last",
         groups: Groups = None,
         unit: str | None = None,
@@ -254,6 +256,9 @@ class Dataset(eqx.Module):
             features: further features of a side by name, each with a column. A column of texts
                 makes a feature of each label: `Feature("Ferrari", "car")` in the group `"car"`
                 for `features={"car": "constructor"}`. A column of numbers is a covariate.
+            aspects: further skills of competitors that share one state with the general skill,
+                by name, as in `from_frame`: a column of labels has an aspect for each label, and
+                a column of numbers the coefficients of each side.
             dnf: sides without a place finished `"last"`, below all others and in unknown order,
                 or are left out (`"drop"`).
 
@@ -271,6 +276,7 @@ class Dataset(eqx.Module):
             points=points,
             team=team,
             features=features,
+            aspects=aspects,
             dnf=dnf,
         )
         rules = Rules(groups, unit, on_invalid, None, schema, library_of(table))
@@ -286,6 +292,7 @@ class Dataset(eqx.Module):
         *,
         weight: Any = None,
         covariates: Mapping[Hashable, Any] | None = None,
+        aspects: Mapping[str, Any] | None = None,
         groups: Groups = None,
         unit: str | None = None,
         dtype: DTypeLike | None = None,
@@ -303,9 +310,20 @@ class Dataset(eqx.Module):
                 both sides of one match is invalid.
             covariates: further features by name, each with its coefficients or one number
                 for all matches; 0 leaves the feature out of that match.
+            aspects: further skills of competitors that share one state with the general skill,
+                by name, as in `from_frame`: a list of labels or numbers with one for each match,
+                or a tuple with a list or a number for each side. `update` and `forecast` then
+                read tables with the columns "time", "first", "second", "outcome", "weight" and
+                those of covariates and aspects.
 
         See the class for the other arguments.
         """
+        if aspects is not None:
+            table, schema = tabulate_pairs(
+                times, first, second, outcome, weight, covariates, aspects
+            )
+            rules = Rules(groups, unit, on_invalid, likelihood, schema)
+            return cls.from_observations(read_table(table, rules), dtype, row_length)
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
         columns = Columns(times, sides, read_mapping("covariates", covariates), outcome, weight)
         library = library_of_columns(times, first, second, outcome)

@@ -24,6 +24,7 @@ from jaxkick.data.sides import (
     Lineup,
     Vocabulary,
     check_home,
+    general_skill,
     join,
     read_covariate,
     read_further,
@@ -43,6 +44,8 @@ __all__ = [
     "read_names",
     "read_query",
     "read_ranking",
+    "read_side_aspects",
+    "split_aspects",
     "unknown_name",
 ]  # fmt: skip
 
@@ -161,7 +164,12 @@ def read_query(
         own = None if aspects is None else aspects.get(argument)
         if own is not None:
             shape = (*block.features.shape, own.shape[-1])
-            block = block._replace(aspects=np.broadcast_to(own[..., None, :], shape))
+            given = np.broadcast_to(own[..., None, :], shape).copy()
+            if schema is not None:
+                # Covariates have no aspects. The last element is for empty slots.
+                alone = np.array([*map(schema.is_covariate, vocabulary.names()), False])
+                given[alone[block.features]] = general_skill((), own.shape[-1])
+            block = block._replace(aspects=given)
         blocks.append(block)
     roles = () if schema is None else schema.interactions
     labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}
@@ -228,13 +236,7 @@ def read_match(
             value=covariates,
             mentions=["home=1", "home=-1"],
         )
-    columns, labels = (), ()
-    if directory.schema is not None:
-        columns, labels = directory.schema.aspect_columns, directory.schema.interactions
-    given = {name: x for name, x in (covariates or {}).items() if name in columns}
-    others = {
-        name: x for name, x in (covariates or {}).items() if name not in given or name in labels
-    }
+    given, others = split_aspects(directory, covariates or {})
     extra = read_covariates(directory, others)
     if home is not None:
         if HOME not in directory.names:
@@ -253,11 +255,28 @@ def read_match(
             ) from None
         extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
     _check_sides(first, second)
-    return Match(first, second, extra, _match_aspects(directory, given | extra))
+    return Match(first, second, extra, read_side_aspects(directory, given | extra))
 
 
-def _match_aspects(directory: Directory, values: Mapping[Hashable, Any]) -> SideAspects | None:
-    """The coefficients of aspects of both sides of matches."""
+def split_aspects(
+    directory: Directory, values: Mapping[Hashable, Any]
+) -> tuple[dict[Hashable, Any], dict[Hashable, Any]]:
+    """Separate the values of aspects from those of covariates; labels may be both."""
+    columns, labels = (), ()
+    if directory.schema is not None:
+        columns, labels = directory.schema.aspect_columns, directory.schema.interactions
+    given = {name: x for name, x in values.items() if name in columns}
+    others = {name: x for name, x in values.items() if name not in given or name in labels}
+    return given, others
+
+
+def read_side_aspects(
+    directory: Directory,
+    values: Mapping[Hashable, Any],
+    num_sides: int = 2,
+    argument: str = "covariates",
+) -> SideAspects | None:
+    """The coefficients of aspects of both sides of matches, or of the sides of events."""
     schema = directory.schema
     if schema is None or schema.aspects is None:
         return None
@@ -267,10 +286,10 @@ def _match_aspects(directory: Directory, values: Mapping[Hashable, Any]) -> Side
         for part in (value if isinstance(value, tuple) else [value])
     ]
     count = max([len(part) for part in many if _is_many(part)], default=1)
-    aspects = read_aspects(schema, values, count, directory.aspects)
+    aspects = read_aspects(schema, values, count, directory.aspects, num_sides)
     if any(np.isnan(side).any() for side in aspects.sides):
         raise DataError(
-            "a label or number of an aspect is missing", "Give all of them.", argument="covariates"
+            "a label or number of an aspect is missing", "Give all of them.", argument=argument
         )
     return aspects
 
@@ -295,7 +314,7 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
             for name, values in columns.covariates.items()
         }
         covariates = read_covariates(directory, covariates | dict(columns.labels))
-        aspects = _match_aspects(directory, columns.aspects)
+        aspects = read_side_aspects(directory, columns.aspects)
         _check_sides(first, second)
     return Match(first, second, covariates, aspects), columns.times
 
@@ -309,6 +328,7 @@ class Fields(NamedTuple):
         covariates: further features by name, with one coefficient for each side.
         events: the number of each side's event.
         rows: the side of each row of the table; `None` if each row is an event.
+        aspects: the coefficients of aspects of each side; `None` in data without aspects.
     """
 
     sides: list
@@ -316,6 +336,7 @@ class Fields(NamedTuple):
     covariates: dict[Hashable, Any]
     events: np.ndarray
     rows: np.ndarray | None
+    aspects: SideAspects | None = None
 
 
 def read_field(competitors: Any) -> tuple[list, list[str]]:
@@ -349,7 +370,8 @@ def read_ranking(directory: Directory, frame: Any) -> Fields:
             for name, values in columns.covariates.items()
         }
         covariates = read_covariates(directory, covariates, "features")
-    return Fields(ranked.names, columns.times, covariates, ranked.events, ranked.sides)
+        aspects = read_side_aspects(directory, columns.aspects, 1)
+    return Fields(ranked.names, columns.times, covariates, ranked.events, ranked.sides, aspects)
 
 
 def read_covariates(

@@ -22,6 +22,7 @@ from jaxkick.data.schema import (
     Schema,
     check_aspect_name,
     read_groups,
+    read_mapping,
 )
 from jaxkick.data.sides import (
     Block,
@@ -53,6 +54,7 @@ __all__ = [
     "read_observations",
     "read_table",
     "refuse_repeats",
+    "tabulate_pairs",
 ]
 
 _REPEATS = "allow_repeats=True"
@@ -220,6 +222,44 @@ def library_of(frame: Any) -> str | None:
     return table.implementation.value
 
 
+def tabulate_pairs(
+    times: Any,
+    first: Any,
+    second: Any,
+    outcome: Any,
+    weight: Any,
+    covariates: Any,
+    aspects: Any,
+) -> tuple[dict[str, Any], Schema]:
+    """Make a table and its schema of the arguments of `Dataset.from_pairs`."""
+    table: dict[str, Any] = {}
+
+    def put(name: str, values: Any, argument: str) -> Any:
+        """Add a column; return its name, or a number as it is."""
+        if values is None or np.ndim(values) == 0:
+            return values
+        if name in table:
+            problem = "{argument} has the name {value}, which another column has"
+            raise DataError(problem, "Rename it.", argument=argument, value=name)
+        table[name] = values
+        return name
+
+    given = {"time": times, "outcome": outcome, "weight": weight}
+    named = {name: put(name, values, name) for name, values in given.items()}
+    table |= {"first": first, "second": second}
+    own = {}
+    for name, values in read_mapping("aspects", aspects).items():
+        pair = values if isinstance(values, tuple) and len(values) == 2 else None
+        parts = zip((f"{name} of first", f"{name} of second"), pair or (), strict=False)
+        sides = tuple(put(column, part, "aspects") for column, part in parts)
+        own[name] = sides or put(str(name), values, "aspects")
+    extra = {
+        name: put(str(name), values, "covariates")
+        for name, values in read_mapping("covariates", covariates).items()
+    }
+    return table, Schema.of(first="first", second="second", covariates=extra, aspects=own, **named)
+
+
 def read_table(frame: Any, rules: Rules) -> Observations:
     """Read a table whose columns have the meaning of `rules.schema`."""
     if rules.schema is None:
@@ -335,10 +375,10 @@ def _read_rankings(schema: Schema, column: Callable, with_outcome: bool) -> Colu
     covariates = {
         name: by_side(schema.covariate_argument(name), value) for name, value in schema.covariates
     }
+    aspects = {name: by_side(f"aspects[{name!r}]", value) for name, value in schema.aspects or ()}
     outcome = None if ranked.numbers is None else ranked.places()
-    return Columns(
-        times, {"competitor": (ranked.names, 1.0)}, covariates, outcome, None, ranked=ranked
-    )
+    sides = {"competitor": (ranked.names, 1.0)}
+    return Columns(times, sides, covariates, outcome, None, ranked=ranked, aspects=aspects)
 
 
 def read_observations(columns: Columns, rules: Rules) -> Observations:
@@ -365,7 +405,8 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     further = read_further(list(blocks.values()), columns.labels, pairs, vocabulary)
     known = AspectNames((), ())
     if rules.schema is not None and rules.schema.aspects is not None:
-        known, by_side = read_aspects(rules.schema, columns.aspects, len(times))
+        num_sides = len(columns.sides)
+        known, by_side = read_aspects(rules.schema, columns.aspects, len(times), None, num_sides)
         for argument, own in zip(columns.sides, by_side, strict=True):
             block = blocks[argument]
             problem, remedy = "a label or number of an aspect is missing", "Give all of them"

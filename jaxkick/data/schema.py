@@ -139,7 +139,8 @@ class Schema:
         tie_effects: whether competitors differ in how often they tie.
         aspects: names of aspects of competitors with what they come from: `True` for the side
             at home, a column for both sides, or a column or number for each side. `None`
-            without aspects; with `counts`, `()` if attack and defence are the only ones.
+            without aspects; with `counts`, `()` if attack and defence are the only ones, and
+            `None` if they are features of their own.
         event: the column of events, of a table with one row for each side; `first` is then the
             column of the competitors, and there is no `second`.
         rank: the column of ranks, the best of which is 1, or `None`.
@@ -268,6 +269,7 @@ class Schema:
         points: Any = None,
         team: Any = None,
         features: Mapping[Hashable, str | float] | None = None,
+        aspects: Any = None,
         dnf: Any = "last",
     ) -> "Schema":
         """Make a schema from the arguments of `Dataset.from_rankings`.
@@ -279,6 +281,7 @@ class Schema:
             problem = "{argument} is {value}, but must be 'last' or 'drop'"
             raise DataError(problem, argument="dnf", value=dnf)
         covariates = tuple(read_mapping("features", features).items())
+        own = _read_aspects(aspects, counts=False, num_sides=1)
         if isinstance(competitor, (list, tuple)):
             others = {"event": event, "rank": rank, "points": points, "team": team}
             for argument, value in (others | {"features": features}).items():
@@ -291,7 +294,7 @@ class Schema:
                     )
             if len(competitor) < 2:
                 raise DataError("{argument} needs at least two columns", argument="competitor")
-            return cls(time=time, places=tuple(competitor), dnf=dnf)
+            return cls(time=time, places=tuple(competitor), aspects=own, dnf=dnf)
         if not isinstance(competitor, str):
             problem = "{argument} is {value}, but must be a column, or a list of them"
             raise DataError(problem, argument="competitor", value=competitor)
@@ -313,6 +316,7 @@ class Schema:
             points=points,
             team=team,
             covariates=covariates,
+            aspects=own,
             dnf=dnf,
         )
 
@@ -382,6 +386,12 @@ class Schema:
             if isinstance(column, str) or name in points
         }
 
+    def is_covariate(self, name: Hashable) -> bool:
+        """Return whether a feature is a covariate or a label of one, not a competitor."""
+        if (name == HOME and self.has_home) or (name == LEVEL and self.counts is not None):
+            return True
+        return (name.role if isinstance(name, Feature) else name) in dict(self.covariates)
+
     def covariate_argument(self, name: Hashable) -> str:
         """The argument that gives a further feature; for error messages."""
         return f"{'features' if self.is_ranking else 'covariates'}[{name!r}]"
@@ -396,14 +406,16 @@ class Schema:
 
     def describe(self) -> str:
         """Describe the meaning of the columns in one line."""
+        aspects = [f"aspect {_show_aspect(name, value)}" for name, value in self.aspects or ()]
         if self.places:
-            return f"places {', '.join(map(repr, self.places))}"
+            return ", ".join([f"places {', '.join(map(repr, self.places))}", *aspects])
         if self.is_ranking:
             words = [f"competitor {_show_side(self.first)}"]
             for name in ("event", "rank", "points", "team"):
                 value = getattr(self, name)
                 words += [] if value is None else [f"{name} {value!r}"]
             words += [f"feature {name!r} = {value!r}" for name, value in self.covariates]
+            words += aspects
             words += ["without sides that have no place"] if self.dnf == "drop" else []
             return ", ".join(words)
         words = [f"first {_show_side(self.first)}", f"second {_show_side(self.second)}"]
@@ -429,7 +441,7 @@ class Schema:
         words += ["skills by pair"] if self.pairs else []
         if self.aspects is not None:
             words += ["attack and defence in one state"] if self.counts is not None else []
-            words += [f"aspect {_show_aspect(name, value)}" for name, value in self.aspects]
+        words += aspects
         words += ["ties by competitor"] if self.tie_effects else []
         return ", ".join(words)
 
@@ -513,13 +525,17 @@ def _read_roles(columns: Any) -> tuple[str, ...]:
     return tuple(roles)
 
 
-def _read_aspects(aspects: Any, counts: bool) -> tuple[tuple[str, Any], ...] | None:
-    if aspects is None or aspects is False or (aspects is True and counts):
-        return () if aspects else None
+def _read_aspects(
+    aspects: Any, counts: bool, num_sides: int = 2
+) -> tuple[tuple[str, Any], ...] | None:
+    if counts and (aspects is None or aspects is True):
+        return ()
+    if aspects is None or aspects is False:
+        return None
     if not isinstance(aspects, Mapping) or not (aspects or counts):
         raise DataError(
             "{argument} is {value}, but must be a mapping from names of aspects to columns",
-            "For example, aspects={'home': True, 'surface': 'surface', 'white': (1, 0)}.",
+            "For example, aspects={'surface': 'surface'}.",
             argument="aspects",
             value=aspects,
         )
@@ -527,10 +543,12 @@ def _read_aspects(aspects: Any, counts: bool) -> tuple[tuple[str, Any], ...] | N
         check_aspect_name(name)
         pair = value if isinstance(value, (tuple, list)) else ()
         kinds = [isinstance(part, (str, int, float)) for part in pair]
-        if not (value is True or isinstance(value, str) or (len(pair) == 2 and all(kinds))):
+        by_side = num_sides == 2 and (value is True or (len(pair) == 2 and all(kinds)))
+        if not (isinstance(value, str) or by_side):
+            others = ", True for the side at home, or a column or number for each side: (1, 0)"
             raise DataError(
-                "{argument} is {value}, but must be the name of a column, True for the side at "
-                "home, or a column or number for each side, such as (1, 0)",
+                "{argument} is {value}, but must be the name of a column"
+                + (others if num_sides == 2 else ""),
                 argument=f"aspects[{name!r}]",
                 value=value,
             )

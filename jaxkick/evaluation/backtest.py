@@ -18,6 +18,8 @@ from jaxkick.chains.step import Site
 from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
+from jaxkick.data.queries import Query
+from jaxkick.data.sides import Block
 from jaxkick.errors import DataError
 from jaxkick.evaluation.forecasts import Forecasts, PredictedScores, is_counts, match_rows
 from jaxkick.evaluation.rank_forecasts import RankForecasts
@@ -214,14 +216,19 @@ def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray 
     """Covariance of the scores of the two counts of each match, for both of its observations.
 
     Features are independent under the posterior, so only those that both counts share
-    contribute: the level, the home advantage and other covariates. Zero for observations that
-    are no counts, and `None` if there are no counts.
+    contribute: the level, the home advantage and other covariates; and both teams, if attack
+    and defence are aspects of one state. Zero for observations that are no counts, and `None`
+    if there are no counts.
     """
     found = None
     for _, data, chosen in _by_kind(posterior.data, rows):
         if not is_counts(data):
             continue
         pairs = match_rows(data, rows[chosen])
+        found = np.zeros(len(rows)) if found is None else found
+        if data.index.aspect_names:
+            found[chosen] = np.repeat(_covariance_in_one_state(posterior, pairs), 2)
+            continue
         variances = [np.asarray(each.variance).ravel() for each in posterior.entries]
         features, x = data.index.features[pairs], np.asarray(data.coefficients)[pairs]
         # An empty slot reads any entry, and has coefficient zero.
@@ -229,9 +236,32 @@ def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray 
         variance = np.take(np.concatenate(variances), slots, mode="clip")
         shared = features[:, 0, :, None] == features[:, 1, None, :]
         terms = x[:, 0, :, None] * x[:, 1, None, :] * variance[..., None] * shared
-        found = np.zeros(len(rows)) if found is None else found
         found[chosen] = np.repeat(np.sum(terms, axis=(1, 2)), 2)
     return found
+
+
+def _covariance_in_one_state(posterior: Posterior, pairs: np.ndarray) -> np.ndarray:
+    """Covariance of the two scores of each match, from the variance of their sum."""
+    index, count = posterior.data.index, len(pairs)
+    coefficients, aspects = posterior.data.coefficients, np.asarray(index.aspect_coefficients)
+    parts = (index.features, np.asarray(coefficients), aspects)
+    joined = (part[pairs].reshape(count, -1, *part.shape[2:]) for part in parts)
+    block = Block(*joined).compact()
+    used = block.features >= 0
+    groups = np.array(index.groups, object)[index.feature_group[block.features]]
+    names = index.aspect_names
+    query = Query(
+        shape=(count,),
+        times=index.times[pairs[:, 0]],
+        features=block.features,
+        groups=np.where(used, groups, ""),
+        coefficients=block.coefficients,
+        codes=block.features,
+        aspects={name: np.asarray(block.aspects)[..., k] for k, name in enumerate(names)},
+    )
+    both = np.asarray(posterior._score_query(query).variance)
+    each = np.asarray(posterior.observations.variance)[pairs]
+    return 0.5 * (both - each.sum(axis=1))
 
 
 def _by_kind(data: Dataset, rows: np.ndarray) -> Iterator[tuple[str, Dataset, np.ndarray]]:

@@ -11,7 +11,7 @@ so one solve splits it into a sum over matches. Removing match n would change th
 that of independent competitors, which saves a solve for each match.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import GENERAL, HOME, LEVEL, Feature
+from jaxkick.data.schema import GENERAL, Feature
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
@@ -63,8 +63,10 @@ class Explanation(NamedTuple):
             approximate: large ones may be off by several per cent.
         change: a phrase for the change that is explained, such as "since 2009-01-01"; `None` for
             a rating.
-        new: whether each match is missing in the earlier posterior of a change; `None` if there
-            is no such posterior.
+        new: whether each match is after the earlier time of a change, or missing in its earlier
+            posterior; `None` for a rating.
+        result: +1 if the competitor won the match, 0 for a tie, -1 if it lost; not a number for
+            matches of others, and where outcomes have no winner.
         library: the library of the user's tables.
     """
 
@@ -81,6 +83,7 @@ class Explanation(NamedTuple):
     influence: np.ndarray
     change: str | None = None
     new: np.ndarray | None = None
+    result: np.ndarray | None = None
     library: str | None = None
 
     def to_frame(self, library: str | None = None) -> Any:
@@ -97,8 +100,13 @@ class Explanation(NamedTuple):
         return make_table(columns, library or self.library)
 
     def summary(self) -> str:
-        """Explain the rating in a few sentences."""
+        """Explain the rating, or its change, in a few sentences.
+
+        If the rating moved against the competitor's own results, the first one says why.
+        """
         parts = [self._opening(), self._sources()]
+        if self.new is not None and self._is_puzzle:
+            parts = [self._puzzle(self.new)]
         order = np.argsort(-np.abs(self.contribution), kind="stable")[:_SHOWN]
         largest = [f"{self.match[k]} ({self.contribution[k]:+{self._format}})" for k in order]
         parts.append(f"The largest contributions: {', '.join(largest)}.")
@@ -109,6 +117,40 @@ class Explanation(NamedTuple):
         """The format of numbers: whole points on scales like Elo's."""
         largest = np.abs(self.contribution).max(initial=abs(self.rating))
         return ".0f" if largest >= 20 else ".1f" if largest >= 2 else ".2f"
+
+    @property
+    def _own_results(self) -> np.ndarray:
+        """Results of the competitor's matches since the beginning of a change."""
+        if self.new is None or self.result is None:
+            return np.zeros(0)
+        results = self.result[self.new & self.own]
+        return results[np.isfinite(results)]
+
+    @property
+    def _is_puzzle(self) -> bool:
+        """True if more wins than losses lowered the rating, or the other way round."""
+        moved = f"{abs(self.rating):{self._format}}" != f"{0:{self._format}}"
+        return moved and float(self._own_results.sum()) * self.rating < 0
+
+    def _puzzle(self, new: np.ndarray) -> str:
+        """Explain in one sentence why a rating moved against the competitor's results."""
+        results, digits = self._own_results, self._format
+        wanted = 1 if results.sum() > 0 else -1
+        word = "won" if wanted > 0 else "lost"
+        count = f"{int(np.sum(results == wanted))} of {len(results)} matches"
+        did = f"{word} {'the only match' if len(results) == 1 else count} {self.change}"
+        moved = f"{'fell' if self.rating < 0 else 'rose'} by {abs(self.rating):{digits}}"
+        own, others = new & self.own, new & ~self.own
+        expected = float(self.influence[own].sum()) * wanted <= 0
+        less = f" ({word} by less than expected)" if expected else ""
+        reasons = [f"own results{less} {self.contribution[own].sum():+{digits}}"]
+        if others.any():
+            strongest = np.argmin(np.where(others, self.contribution * wanted, np.inf))
+            most = f"{self.match[strongest]}, {self.contribution[strongest]:+{digits}}"
+            total = self.contribution[others].sum()
+            reasons.append(f"results of others {total:+{digits}} (most of all {most})")
+        reasons.append(f"earlier matches {self.contribution[~new].sum():+{digits}}")
+        return f"{self.name} {did}, but the rating {moved}: {', '.join(reasons)}."
 
     def _opening(self) -> str:
         digits = self._format
@@ -129,15 +171,13 @@ class Explanation(NamedTuple):
         if self.new is not None:
             fresh = int((self.new & own).sum())
             return (
-                f"New matches contribute {total(self.new & own)} (own matches: {fresh}) and "
-                f"{total(self.new & ~own)} (those of others). Earlier matches contribute "
-                f"{total(~self.new)}: they count for less next to the new ones, and new results "
-                "change the ratings of the opponents."
+                f"Matches since then contribute {total(self.new & own)} (own matches: {fresh}) and "
+                f"{total(self.new & ~own)} (those of others), earlier ones {total(~self.new)}."
             )
-        base = "" if self.change else f", on top of a baseline of {self.baseline:{digits}}"
         return (
             f"Own matches ({count}) contribute {total(own)}, those of others "
-            f"({len(own) - count}) {total(~own)}{base}."
+            f"({len(own) - count}) {total(~own)}, on top of a baseline of "
+            f"{self.baseline:{digits}}."
         )
 
     def __repr__(self) -> str:
@@ -151,6 +191,7 @@ def explain(
     since: Any,
     before: "Posterior | None",
     scale: Scale | tuple[float, float] | str | None,
+    aspects: Mapping[str, float] | None,
 ) -> Explanation:
     """Split a rating, or its change, into contributions; see `Posterior.explain`."""
     if since is not None and before is not None:
@@ -167,7 +208,8 @@ def explain(
             if time is None
             else time
         )
-        old, new = (each.explain(name, time, scale=scale) for each in (before, posterior))
+        options = {"scale": scale, "aspects": aspects}
+        old, new = (each.explain(name, time, **options) for each in (before, posterior))
         return _subtract(new, old)
     directory = posterior.data.index
     chosen = choose_competitors(directory, names=[name], argument="name")
@@ -178,7 +220,7 @@ def explain(
         shown = str(directory.scale.to_user(times[0])[()])
         change = f"since {shown.removesuffix('T00:00:00.000')}"
     asked = directory.scale.to_user(np.array(times, np.float64))
-    query = posterior._alone(chosen.features * len(times), asked)
+    query = posterior._alone(chosen.features * len(times), asked, aspects)
     points = score_points(posterior, scale, asked[-1] if chosen.by_counts else None)
     return _explain_combination(posterior, query, points, plain(name), change)
 
@@ -216,7 +258,8 @@ def _explain_combination(
     rating = points.factor * float(mean[0])
     prior = points.factor * _prior_mean(posterior, query, change is not None)
     rows = _rows(data.observations)
-    matches = _describe_matches(data.observations, rows, query)
+    matches = _describe_matches(data.observations, rows, query, posterior.model)
+    begin = float(query.times[0])
     return Explanation(
         name=name,
         rating=rating if change else points.centre + rating,
@@ -230,6 +273,8 @@ def _explain_combination(
         contribution=np.bincount(rows, contribution),
         influence=np.bincount(rows, reach * pull * (1.0 + curvature * variance)),
         change=change,
+        new=None if change is None else data.observations.times[matches.first] > begin,
+        result=matches.result,
         library=data.index.library,
     )
 
@@ -294,11 +339,12 @@ def _prior_mean(posterior: "Posterior", query: Query, change: bool) -> float:
 
 
 class _Matches(NamedTuple):
-    """The matches of all observations: their first rows, labels, outcomes; and own rows."""
+    """The matches of all observations: first rows, labels, outcomes, own results; and own rows."""
 
     first: np.ndarray
     labels: np.ndarray
     outcome: np.ndarray
+    result: np.ndarray
     own: np.ndarray
 
 
@@ -311,12 +357,15 @@ def _rows(observations: Observations) -> np.ndarray:
     return np.cumsum(np.append(False, rows[1:] != rows[:-1]))
 
 
-def _describe_matches(observations: Observations, rows: np.ndarray, query: Query) -> _Matches:
+def _describe_matches(
+    observations: Observations, rows: np.ndarray, query: Query, model: Model
+) -> _Matches:
     _, first, sizes = np.unique(rows, return_index=True, return_counts=True)
-    schema = observations.schema
-    others = {HOME, LEVEL, *(() if schema is None else dict(schema.covariates))}
+    schemas = [each for each in (observations.schema, *observations.kind_schemas) if each]
     names = [
-        None if name in others else str(name.name if isinstance(name, Feature) else name)
+        None
+        if any(schema.is_covariate(name) for schema in schemas)
+        else str(name.name if isinstance(name, Feature) else name)
         for name in observations.names
     ]
 
@@ -336,10 +385,13 @@ def _describe_matches(observations: Observations, rows: np.ndarray, query: Query
             labels.append(", ".join(sides) + (", …" if size > _SIDES else ""))
         else:
             labels.append(" – ".join(filter(None, (one, other))))
-    asked = np.unique(query.features[query.features >= 0])
-    return _Matches(
-        first,
-        name_column(labels),
-        np.where(ranked, np.nan, observations.outcome[first]),
-        np.isin(observations.features, asked).any(axis=1),
-    )
+    asked = np.isin(observations.features, query.features[query.features >= 0])
+    side_of_own = np.sign(np.sum(asked * observations.coefficients, axis=1)[first])
+    schema, outcome = observations.schema, np.where(ranked, np.nan, observations.outcome[first])
+    lead = np.full(len(first), np.nan)
+    if schema is not None and schema.counts is not None:
+        lead = outcome - observations.outcome[first + 1]
+    elif observations.kinds is None and model.duel.has_results:
+        lead = outcome
+    result = np.where(side_of_own == 0, np.nan, side_of_own * np.sign(lead))
+    return _Matches(first, name_column(labels), outcome, result, asked.any(axis=1))

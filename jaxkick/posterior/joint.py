@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
 __all__ = [
-    "Solution", "covariance_of", "draw_scores", "find_factors", "is_joint", "reach_of",
+    "Solution", "covariance_of", "draw_scores", "find_factors", "is_affordable",
+    "is_joint", "reach_of",
     "solve", "variance_of",
 ]  # fmt: skip
 
@@ -703,6 +704,11 @@ def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]
     return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
 
 
+def is_affordable(posterior: "Posterior", count: int) -> bool:
+    """Return whether joint variances of so many combinations take at most about ten seconds."""
+    return count * sum(chain.gap.size for chain in posterior.data.chains) <= _AFFORDABLE
+
+
 def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
     """Decide whether the joint variances of so many combinations are computed.
 
@@ -714,8 +720,7 @@ def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
     """
     if joint is False or not is_known(jax.tree.leaves(posterior.sites)[0]):
         return False
-    entries = sum(chain.gap.size for chain in posterior.data.chains)
-    if joint is None and count * entries > _AFFORDABLE:
+    if joint is None and not is_affordable(posterior, count):
         warn_caller(
             UserWarning(
                 f"Intervals ignore the dependence between competitors: joint ones of {count:,} "

@@ -12,7 +12,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._xla import call_compiled
 from jaxkick.data.queries import Directory, read_names, unknown_name
-from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, HOME, Feature
+from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, Feature
 from jaxkick.data.sides import Vocabulary, read_side
 from jaxkick.data.tables import name_column
 from jaxkick.errors import DataError
@@ -164,11 +164,9 @@ def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
 
 def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
     """All features of a group; without a group, all competitors but no covariates."""
-    others: set[Hashable] = set()
+    schema = directory.schema if group is None else None
     if group is None:
         group = directory.groups[0] if len(directory.groups) == 1 else DEFAULT_GROUP
-        if directory.schema is not None:
-            others = {HOME, *(name for name, _ in directory.schema.covariates)}
     if group not in directory.groups:
         known = ", ".join(map(repr, directory.groups))
         raise DataError(
@@ -177,7 +175,8 @@ def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
             argument="group",
             value=group,
         )
-    return [name for name in directory.members(group) if name not in others]
+    members = directory.members(group)
+    return [name for name in members if schema is None or not schema.is_covariate(name)]
 
 
 class Scale(NamedTuple):

@@ -274,6 +274,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         draws: int,
         key: Key[Array, ""],
         *,
+        aspects: Mapping[str, float] | None = None,
         allow_unknown: bool = False,
     ) -> Float[Array, "draws names times"]:
         """Draw scores of several features at several times from the joint posterior.
@@ -285,12 +286,13 @@ class Posterior(AbstractPredictor, eqx.Module):
             times: numbers or dates as in the data, in any order.
             draws: the number of draws.
             key: a random key.
+            aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
         """
         names, times = read_names(names), np.atleast_1d(times)
         features = [name for name in names for _ in times]
         every_time = np.tile(times, len(names))
-        query = self._alone(features, every_time, None, allow_unknown)
+        query = self._alone(features, every_time, aspects, allow_unknown)
         return draw_scores(self, query, key, draws).reshape(draws, len(names), len(times))
 
     def scores(
@@ -459,6 +461,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         since: Any = None,
         before: "Posterior | None" = None,
         scale: Scale | tuple[float, float] | str | None = None,
+        aspects: Mapping[str, float] | None = None,
     ) -> Explanation:
         """Split a rating, or its change, into the contributions of all matches.
 
@@ -473,12 +476,13 @@ class Posterior(AbstractPredictor, eqx.Module):
             before: explain the change since an earlier posterior, of the first matches of this
                 data: what an `update` has changed.
             scale: the rating scale, as in `leaderboard`.
+            aspects: coefficients of aspects, as in `linear_combination`.
 
         Raises:
             DataError: if the name is unknown, `since` and `before` are both given, or `before`
                 is a posterior of other matches.
         """
-        return explain(self, name, time, since, before, scale)
+        return explain(self, name, time, since, before, scale, aspects)
 
     def suggest_matches(
         self,
@@ -488,6 +492,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         goal: str = "best",
         n: int = 10,
         seed: int = 0,
+        aspects: Mapping[str, float] | None = None,
     ) -> MatchSuggestions:
         """Suggest matches whose outcomes are expected to be most informative.
 
@@ -501,6 +506,8 @@ class Posterior(AbstractPredictor, eqx.Module):
             goal: `"best"` to find out who is best, `"ranking"` to learn the skills of all.
             n: the number of matches.
             seed: the seed of the draws.
+            aspects: coefficients of the aspects of both sides, as in `linear_combination`: the
+                skill that matches are played with, and that the goal is about.
 
         Returns:
             The matches with their expected information, and how much is known already: who is
@@ -510,7 +517,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             DataError: if a name or the goal is unknown, or outcomes say nothing about who is
                 better.
         """
-        return suggest(self, candidates, time, goal, n, seed)
+        return suggest(self, candidates, time, goal, n, seed, aspects)
 
     def simulate(
         self,
@@ -518,6 +525,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         draws: int = 10_000,
         *,
         seed: int = 0,
+        kind: str | None = None,
         allow_unknown: bool = False,
     ) -> Simulated:
         """Play matches many times, from coherent draws of all scores at their times.
@@ -533,6 +541,7 @@ class Posterior(AbstractPredictor, eqx.Module):
                 Outcomes are not needed and not read.
             draws: the number of draws.
             seed: the seed of the random numbers.
+            kind: the kind of the fixtures, in data of several kinds (`concat({kind: data})`).
             allow_unknown: as in `predict`; a newcomer has one path of scores in each draw.
 
         Returns:
@@ -543,7 +552,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             DataError: if the data was not read from a table of matches, a column is missing, a
                 name is unknown, or outcomes of the model have no winner.
         """
-        return simulate(self, fixtures, draws, seed, allow_unknown)
+        return simulate(self, fixtures, draws, seed, allow_unknown, kind)
 
     def describe(self) -> str:
         """Describe the model in plain words, in the data's unit of time."""

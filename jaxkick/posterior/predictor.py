@@ -18,6 +18,8 @@ from jaxkick.data.queries import (
     read_matches,
     read_query,
     read_ranking,
+    read_side_aspects,
+    split_aspects,
 )
 from jaxkick.data.reading import naming_columns
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, TIE, read_mapping, with_role
@@ -103,6 +105,7 @@ class AbstractPredictor(abc.ABC):
         covariates: Mapping[Hashable, ArrayLike] | None = None,
         home: ArrayLike | None = None,
         *,
+        joint: bool = False,
         allow_unknown: bool = False,
     ) -> Prediction | CountsPrediction:
         """Predict the outcomes of one match or many.
@@ -127,6 +130,11 @@ class AbstractPredictor(abc.ABC):
             home: the side at home, for data with a home advantage: +1 or `True` for the first
                 side, -1 for the second, 0 (the default) for neutral ground; one value or one
                 for each match.
+            joint: whether the variance of the score is that of the joint posterior of all
+                competitors. The default treats them as independent, which is fast and about
+                right for sides that have played each other or common opponents; the joint one
+                takes a solve over all matches, and is right for any sides, such as new line-ups
+                of players who always played together. A `Stream` has only the default.
             allow_unknown: whether to accept names that are not in the data. Such a newcomer has
                 the prior variance and the prior mean of its group (`Model.mean`), or
                 `Model.newcomer_mean` if each feature has its own mean.
@@ -139,7 +147,7 @@ class AbstractPredictor(abc.ABC):
             DataError: if a name is unknown, lengths differ, or both sides are the same.
         """
         match = read_match(self._directory, first, second, covariates, home)
-        return _predict(self, match, time, allow_unknown)
+        return _predict(self, match, time, allow_unknown, joint)
 
     def predict_ranking(
         self,
@@ -155,8 +163,9 @@ class AbstractPredictor(abc.ABC):
             competitors: the sides: names; a list of names or a mapping from names to
                 coefficients for a team.
             time: a number or date as in the data.
-            features: further features by name, as in `Dataset.from_rankings`: for each a label
-                or a number for each side, or one for all.
+            features: further features and values of aspects by name, as in
+                `Dataset.from_rankings`: for each a label or a number for each side, or one for
+                all.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -168,9 +177,13 @@ class AbstractPredictor(abc.ABC):
                 likelihood of rankings.
         """
         sides, labels = read_field(competitors)
-        extra = read_covariates(self._directory, read_mapping("features", features), "features")
+        directory = self._directory
+        given, others = split_aspects(directory, read_mapping("features", features))
+        extra = read_covariates(directory, others, "features")
+        aspects = read_side_aspects(directory, given, 1, "features")
+        own = aspects and {"competitors": aspects.sides[0]}
         likelihood = _ranking_of(self.model)
-        moments = _combine(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown)
+        moments = _combine(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown, own)
         return _rank_prediction(self, moments, likelihood, labels)
 
     def forecast(self, matches: Any, *, allow_unknown: bool = False) -> Any:
@@ -351,9 +364,14 @@ def _combine(
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
     aspects: Mapping[str, np.ndarray | None] | None = None,
+    joint: bool = False,
 ) -> ScoreMoments:
     query = make_query(predictor, time, sides, covariates, allow_unknown, aspects)
-    return predictor._score_query(query)
+    moments = predictor._score_query(query)
+    together = predictor._variance_query(query, joint)
+    if together is None:
+        return moments
+    return moments._replace(variance=together.reshape(query.shape).astype(moments.mean.dtype))
 
 
 def make_query(
@@ -410,7 +428,8 @@ def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: 
     fields = read_ranking(directory, table)
     with naming_columns(directory.schema):
         sides = {"competitor": (fields.sides, 1.0)}
-        moments = _combine(predictor, fields.times, sides, fields.covariates, allow_unknown)
+        own = fields.aspects and {"competitor": fields.aspects.sides[0]}
+        moments = _combine(predictor, fields.times, sides, fields.covariates, allow_unknown, own)
     columns: dict[str, np.ndarray] = {}
     for event in np.unique(fields.events):
         here = np.flatnonzero(fields.events == event)
@@ -456,7 +475,11 @@ def _covariance(
 
 
 def _predict(
-    predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool
+    predictor: AbstractPredictor,
+    match: Match,
+    time: Any,
+    allow_unknown: bool,
+    joint: bool = False,
 ) -> Prediction | CountsPrediction:
     directory, duel = predictor._directory, predictor.model.duel
 
@@ -468,7 +491,7 @@ def _predict(
     if directory.schema is None or directory.schema.counts is None:
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
         own = aspects and dict(zip(sides, aspects.sides, strict=True))
-        score = _combine(predictor, time, sides, favour, allow_unknown, own)
+        score = _combine(predictor, time, sides, favour, allow_unknown, own, joint)
         if directory.schema is not None and directory.schema.tie_effects:
             # One side at a time: two sides would have a skill as a pair.
             parts = [
@@ -481,7 +504,7 @@ def _predict(
         return prediction(score)
     one, two, own = counted_sides(first, second, aspects)
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
-    rest = (allow_unknown, own)
+    rest = (allow_unknown, own, joint)
     score_one = _combine(predictor, time, one, {**favour, LEVEL: 1.0}, *rest)
     score_two = _combine(predictor, time, two, {**against, LEVEL: 1.0}, *rest)
     # In the sum of both, shared features have twice their coefficient, and covariates with

@@ -12,7 +12,7 @@ from jaxkick._typing import Array, Key
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Directory, Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import LEVEL, TIE, Feature, with_role
+from jaxkick.data.schema import LEVEL, TIE, Feature, Schema, with_role
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.likelihoods import AbstractLikelihood
@@ -144,6 +144,7 @@ class Players(NamedTuple):
         key: Key[Array, ""],
         draws: int,
         allow_unknown: bool,
+        kind: str | None = None,
     ) -> "Players":
         """Draw the scores of matches from the joint posterior.
 
@@ -154,12 +155,13 @@ class Players(NamedTuple):
             key: a random key.
             draws: the number of draws.
             allow_unknown: whether names that are not in the data are allowed.
+            kind: the kind of the matches, in data of several kinds.
 
         Raises:
             DataError: if a name is unknown, or outcomes of the model have no winner.
         """
-        likelihood, kind = _likelihood_of(posterior)
-        index = posterior.data.index
+        index = _index_of(posterior, kind)
+        likelihood, outcomes = _likelihood_of(posterior, index.schema, kind)
         queries = _read_scores(index, match, time, allow_unknown)
         if any(((query.features < 0) & (query.groups != "")).any() for query in queries):
             posterior.model.check_newcomers()
@@ -167,9 +169,9 @@ class Players(NamedTuple):
             queries = _read_scores(directory, match, time, allow_unknown=True)
         scores = np.asarray(draw_scores(posterior, _stacked(queries, len(index.names)), key, draws))
         if len(queries) == 1:
-            return cls(scores, likelihood, kind)
+            return cls(scores, likelihood, outcomes)
         scores = scores.reshape(draws, len(queries), -1)
-        return cls(scores.transpose(0, 2, 1), likelihood, kind)
+        return cls(scores.transpose(0, 2, 1), likelihood, outcomes)
 
     def play(self, key: Key[Array, ""]) -> np.ndarray:
         """Draw the outcome of each match and draw; floats if outcomes are continuous."""
@@ -202,15 +204,20 @@ def _whole(outcomes: np.ndarray) -> np.ndarray:
 
 
 def simulate(
-    posterior: "Posterior", fixtures: Any, draws: int, seed: int, allow_unknown: bool
+    posterior: "Posterior",
+    fixtures: Any,
+    draws: int,
+    seed: int,
+    allow_unknown: bool,
+    kind: str | None,
 ) -> Simulated:
     """Play fixtures; see `Posterior.simulate`."""
     check_draws(draws)
-    index = posterior.data.index
+    index = _index_of(posterior, kind)
     match, times = read_fixtures(index, fixtures)
     drawing, playing = jax.random.split(jax.random.key(seed))
     with naming_columns(index.schema):
-        players = Players.draw(posterior, match, times, drawing, draws, allow_unknown)
+        players = Players.draw(posterior, match, times, drawing, draws, allow_unknown, kind)
     first, second = (tuple(map(side_label, side)) for side in match[:2])
     numbers = np.atleast_1d(index.to_time(times, "time"))
     return Simulated(first, second, numbers, players.play(playing), players.kind, index)
@@ -228,6 +235,12 @@ def check_draws(draws: int) -> None:
 
 def read_fixtures(index: Index, fixtures: Any) -> tuple[Match, Any]:
     """Read matches to play and their times from a table with the columns of the data's own."""
+    if index.schema is None and index.kind_names:
+        raise DataError(
+            "The data has several kinds of observations",
+            f"Pass one of them as {{kind}}: {', '.join(map(repr, index.kind_names))}.",
+            mentions=["kind"],
+        )
     if index.schema is None:
         raise DataError(
             "The data was not made from a table, so the meaning of columns is unknown",
@@ -253,15 +266,32 @@ def side_label(side: Any) -> Hashable:
     return side if isinstance(side, int) else str(side)
 
 
-def _likelihood_of(posterior: "Posterior") -> tuple[AbstractLikelihood, Kind]:
+def _index_of(posterior: "Posterior", kind: str | None) -> Index:
+    """The index of the data, with the schema of one kind of observations."""
+    index = posterior.data.index
+    if kind is None:
+        return index
+    if kind not in index.kind_names:
+        raise DataError(
+            "{argument} is {value}, but the data has no such kind",
+            f"Its kinds: {', '.join(map(repr, index.kind_names)) or 'none'}.",
+            argument="kind",
+            value=kind,
+        )
+    return dataclasses.replace(index, schema=index.kind_schemas[index.kind_names.index(kind)])
+
+
+def _likelihood_of(
+    posterior: "Posterior", schema: Schema | None, kind: str | None
+) -> tuple[AbstractLikelihood, Kind]:
     """The likelihood of a match given all its scores, and the kind of its outcomes."""
-    model, schema = posterior.model, posterior.data.schema
-    dtype, likelihood = posterior.data.coefficients.dtype, posterior.model.duel
+    model, dtype = posterior.model, posterior.data.coefficients.dtype
+    likelihood = model.duel if kind is None else model.likelihood_of(kind).duel()
     if schema is not None and schema.counts is not None:
         two = likelihood.num_predictors == 2
         return resolve(likelihood if two else likelihood.count(), dtype), "goals"
     if schema is not None and schema.tie_effects:
-        return resolve(model.likelihood_of(""), dtype), "result"
+        return resolve(model.likelihood_of(kind or ""), dtype), "result"
     if likelihood.num_predictors != 1 or not likelihood.has_results:
         raise DataError(
             f"Outcomes of {type(likelihood).__name__} ({likelihood.domain}) have no winner",

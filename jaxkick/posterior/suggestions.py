@@ -10,7 +10,7 @@ match. What the outcome will be is not known, so the goal "best" averages over s
 posterior means.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,6 +89,7 @@ def suggest(
     goal: str,
     n: int,
     seed: int,
+    aspects: Mapping[str, float] | None,
 ) -> MatchSuggestions:
     """Suggest informative matches; see `Posterior.suggest_matches`."""
     if goal not in _GOALS:
@@ -102,7 +103,7 @@ def suggest(
     chosen = choose_competitors(posterior.data.index, time, names, argument="candidates")
     places = {name: place for place, name in enumerate(chosen.names)}
     pairs = _read_candidates(candidates, chosen.names, places)
-    query = posterior._alone(chosen.features, chosen.time)
+    query = posterior._alone(chosen.features, chosen.time, aspects)
     mean = np.asarray(posterior._score_query(query).mean, np.float64)
     covariance = covariance_of(posterior, query)
     likelihood = resolve(posterior.model.duel, jnp.result_type(float))

@@ -10,9 +10,9 @@ import numpy as np
 from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, TIE, Feature
-from jaxkick.errors import DataError
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, ROLES, TIE, Feature
 from jaxkick.posterior import Posterior
+from jaxkick.posterior.joint import covariance_of, is_affordable
 from jaxkick.posterior.leaderboard import (
     Competitors,
     Points,
@@ -23,7 +23,7 @@ from jaxkick.posterior.leaderboard import (
     rank,
 )
 from jaxkick.report.outcome_tables import Range, pack, tabulate_counts, tabulate_outcomes
-from jaxkick.report.skill_curves import Evaluate, Knots, evaluator, sample_curves
+from jaxkick.report.skill_curves import Evaluate, Knots, Part, evaluator, sample_curves
 
 __all__ = ["Cast", "Covariate", "Span", "assemble_cast", "gather_content", "time_span"]
 
@@ -71,6 +71,8 @@ class Cast(NamedTuple):
         level: feature that all counts share, if there is one.
         covariates: further features.
         left_out: number of further features that the page does not show; they count as zero.
+        roles: the aspects that each feature of a competitor is shown by: attack, defence and
+            their sum if they share a state.
     """
 
     competitors: Competitors
@@ -78,18 +80,20 @@ class Cast(NamedTuple):
     level: Hashable | None
     covariates: list[Covariate]
     left_out: int
+    roles: tuple[str | None, ...] = (None,)
 
     @property
-    def features(self) -> list[Hashable]:
+    def features(self) -> list[Part]:
         """All features, in the order of their numbers on the page."""
         own = [name for each in self.competitors.features for name in each]
         shared = [name for name in (self.home, self.level) if name is not None]
-        return own + shared + [covariate.name for covariate in self.covariates]
+        shared += [covariate.name for covariate in self.covariates]
+        return [*(Part(name, role) for name in own for role in self.roles), *map(Part, shared)]
 
     @property
     def parts(self) -> int:
         """Number of features of each competitor."""
-        return len(self.competitors.features[0])
+        return len(self.competitors.features[0]) * len(self.roles)
 
 
 def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> dict[str, Any]:
@@ -105,10 +109,10 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     """
     index = posterior.data.index
     cast, span = assemble_cast(index), time_span(index)
-    standing, cast = _sort(cast, evaluator(posterior, cast.features), span)
+    standing, alone, cast = _sort(posterior, cast, span)
     features = cast.features
     evaluate = evaluator(posterior, features)
-    matches = [index.entries(name).times for name in features]
+    matches = [index.entries(part.name).times for part in features]
     knots = sample_curves(matches, evaluate, span.begin, span.end)
     scale = _scale(posterior, cast, evaluate, span)
     return {
@@ -122,14 +126,16 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
         "scale": None if scale is None else scale._asdict(),
         "names": [_label(name) for name in standing.names],
         "parts": cast.parts,
-        "home": None if cast.home is None else features.index(cast.home),
-        "level": None if cast.level is None else features.index(cast.level),
+        "home": None if cast.home is None else features.index(Part(cast.home)),
+        "level": None if cast.level is None else features.index(Part(cast.level)),
         "covariates": [
-            {"name": _label(name), "feature": features.index(name), "value": value}
+            {"name": _label(name), "feature": features.index(Part(name)), "value": value}
             for name, value in cast.covariates
         ],
         "left_out": cast.left_out,
         "curves": _pack_curves(knots, len(features), span),
+        "joint": standing.covariance is not None,
+        "widen": np.sqrt(standing.variance / np.maximum(alone, 1e-30)).tolist(),
         "board": _board(posterior, standing, cast, span),
         "forecasts": None if forecasts is None else _plain_table(forecasts),
         "description": posterior.describe(),
@@ -154,11 +160,6 @@ def assemble_cast(index: Index) -> Cast:
         index: the data's index.
     """
     counts = index.schema is not None and index.schema.counts is not None
-    if counts and not index.schema.has_roles:
-        raise DataError(
-            "The report does not support attack and defence as aspects of one state",
-            "Read the table without `aspects=`, or use `predict` and `jaxkick.plotting`.",
-        )
     ties = index.schema is not None and index.schema.tie_effects
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
@@ -180,7 +181,8 @@ def assemble_cast(index: Index) -> Cast:
     # Two sides of a ranking have features of their own, for which the page has no choice.
     shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []
     covariates = [Covariate(name, known.get(name, 0.0)) for name in shown]
-    return Cast(competitors, home, level, covariates, len(others) - len(shown))
+    roles = (*ROLES, None) if counts and not index.schema.has_roles else (None,)
+    return Cast(competitors, home, level, covariates, len(others) - len(shown), roles)
 
 
 def _is_ranking(index: Index) -> bool:
@@ -221,18 +223,24 @@ def _select(competitors: Competitors, kept: Any) -> Competitors:
     )
 
 
-def _sort(cast: Cast, evaluate: Evaluate, span: Span) -> tuple[Standing, Cast]:
-    """Sort competitors by their score at the last match, best first."""
-    competitors, parts = cast.competitors, cast.parts
-    owner = np.arange(parts * len(competitors.names))
-    mean, deviation = evaluate(owner, np.full(len(owner), span.last))
-    mean = mean.reshape(-1, parts).sum(axis=1)
-    variance = (deviation**2).reshape(-1, parts).sum(axis=1)
-    order = np.argsort(-mean, kind="stable")
+def _sort(posterior: Posterior, cast: Cast, span: Span) -> tuple[Standing, np.ndarray, Cast]:
+    """Sort competitors by their score at the last match, best first.
+
+    Variances are those of the joint posterior, unless that would take long. Those of independent
+    competitors are also returned.
+    """
+    competitors, time = cast.competitors, posterior.data.index.scale.to_user(span.last)[()]
+    query = posterior._alone(competitors.features, time)
+    mean, variance = (np.asarray(part, np.float64) for part in posterior._score_query(query))
+    order, covariance = np.argsort(-mean, kind="stable"), None
+    if is_affordable(posterior, len(mean)):
+        covariance = covariance_of(posterior, query)[np.ix_(order, order)]
+    alone = variance[order]
+    variance = alone if covariance is None else np.diagonal(covariance)
     competitors = _select(competitors, order)
     names, matches, last = competitors.names, competitors.matches, competitors.last_active
-    standing = Standing(names, mean[order], variance[order], matches, last)
-    return standing, cast._replace(competitors=competitors)
+    standing = Standing(names, mean[order], variance, matches, last, covariance)
+    return standing, alone, cast._replace(competitors=competitors)
 
 
 def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> dict[str, Any]:
@@ -262,6 +270,7 @@ def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
         standing.variance[members],
         standing.matches[members],
         standing.last_active[members],
+        None if standing.covariance is None else standing.covariance[np.ix_(members, members)],
     )
     columns = rank(some, interval=_INTERVAL)
     chosen = {name: columns[name].tolist() for name in _RANKS}
@@ -272,7 +281,8 @@ def _scale(posterior: Posterior, cast: Cast, evaluate: Evaluate, span: Span) -> 
     """The Elo scale, if outcomes have a winner."""
     likelihood = posterior.model.duel
     if cast.level is not None and likelihood.difference(0.0) is not None:
-        level, _ = evaluate(np.array([cast.features.index(cast.level)]), np.array([span.last]))
+        place = cast.features.index(Part(cast.level))
+        level, _ = evaluate(np.array([place]), np.array([span.last]))
         return points_of_counts("elo", likelihood, float(level[0]))
     return points_of("elo", likelihood) if likelihood.has_results else None
 
@@ -288,7 +298,7 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
         _extremes(knots, np.arange(part, cast.parts * len(cast.competitors.names), cast.parts))
         for part in range(cast.parts)
     ]
-    number = {name: place for place, name in enumerate(cast.features)}
+    number = {part.name: place for place, part in enumerate(cast.features)}
     shared = [_extremes(knots, [number[cast.home]]).scaled(1.0)] if cast.home is not None else []
     for name, value in cast.covariates:
         largest = max(abs(value), _largest_coefficient(posterior.data, name))
@@ -299,7 +309,15 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
     else:
         level = _extremes(knots, [number[cast.level]])
         scores = sum([own[0].less(own[1]), level, *shared], _NOTHING)
-        outcome = tabulate_counts(likelihood, scores.to_range())
+        mean, deviation = scores.to_range()
+        if cast.roles != (None,):
+            # Given what both counts share, here the teams, scores go further and are known better.
+            further = 3.0 * deviation[1]
+            mean, deviation = (
+                (mean[0] - further, mean[1] + further),
+                (0.2 * deviation[0], deviation[1]),
+            )
+        outcome = tabulate_counts(likelihood, Range(mean, deviation))
     return {**outcome, "counts": cast.level is not None}
 
 

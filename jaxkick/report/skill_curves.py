@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick.posterior import Posterior
 
-__all__ = ["Evaluate", "Knots", "evaluator", "sample_curves"]
+__all__ = ["Evaluate", "Knots", "Part", "evaluator", "sample_curves"]
 
 # Largest distance between the posterior and a line through two knots, for means and for standard
 # deviations, in standard deviations of the score. A probability moves by at most 0.4 times the
@@ -45,25 +45,39 @@ class Knots(NamedTuple):
         return Knots(*(part[places] for part in self))
 
 
-def evaluator(posterior: Posterior, features: Sequence[Hashable]) -> Evaluate:
+class Part(NamedTuple):
+    """A feature of the page.
+
+    Attributes:
+        name: name of the feature in the data.
+        aspect: the aspect of it; `None` for the general skill, and for covariates.
+    """
+
+    name: Hashable
+    aspect: str | None = None
+
+
+def evaluator(posterior: Posterior, parts: Sequence[Part]) -> Evaluate:
     """Make a function from feature numbers and times to means and deviations.
 
     Queries are sent in batches of one size, so that one program is compiled for each group.
 
     Args:
         posterior: the fitted posterior.
-        features: names of features, in the order of their numbers.
+        parts: the features, in the order of their numbers.
     """
     index = posterior.data.index
-    names = np.empty(len(features), object)
-    for number, name in enumerate(features):
-        names[number] = name
-    groups = np.array([index.group_of(name) for name in features])
+    names = np.empty(len(parts), object)
+    for number, part in enumerate(parts):
+        names[number] = part.name
+    groups = np.array([f"{index.group_of(part.name)} {part.aspect or ''}" for part in parts])
 
     def ask(owner: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         padded = np.resize(np.arange(len(owner)), _CHUNK)
-        times = index.scale.to_user(time[padded])
-        moments = posterior.linear_combination(names[owner[padded]].tolist(), times)
+        times, aspect = index.scale.to_user(time[padded]), parts[owner[0]].aspect
+        moments = posterior.linear_combination(
+            names[owner[padded]].tolist(), times, aspects=aspect and {aspect: 1.0}
+        )
         mean, variance = (np.asarray(part, np.float64)[: len(owner)] for part in moments)
         return mean, variance
 

@@ -1,8 +1,8 @@
 """Knock-out tournaments."""
 
 import dataclasses
-from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -70,6 +70,8 @@ def knockout(
     *,
     legs: int | Sequence[int] = 1,
     penalties: Literal["coin", "skill"] = "coin",
+    hosts: Sequence[Hashable] = (),
+    covariates: Mapping[Hashable, Any] | None = None,
     draws: int = 10_000,
     seed: int = 0,
     allow_unknown: bool = False,
@@ -82,10 +84,14 @@ def knockout(
             plays that of the third and the fourth, and so on. `None` is a bye. The length is a
             power of two.
         time: the time of all matches, or a list with one for each round.
-        legs: 1 for a single match on neutral ground; 2 for a match at each team's home, whose
-            goals (or goal differences, or wins) are added; or a list with one for each round.
+        legs: 1 for a single match, on neutral ground unless one side is a host; 2 for a match at
+            each team's home, whose goals (or goal differences, or wins) are added; or a list with
+            one for each round.
         penalties: how a tie is decided: by a `"coin"`, or by `"skill"`, which repeats the (last)
             match until there is a winner.
+        hosts: the teams that are at home in single matches against others.
+        covariates: as in `Posterior.predict`, with one value for all matches: the surface of the
+            tournament, for example. Without a value, a covariate counts as 0.
         draws: the number of draws.
         seed: the seed of the random numbers.
         allow_unknown: as in `Posterior.simulate`.
@@ -111,13 +117,15 @@ def knockout(
         names = [Feature(name, ATTACK) if by_roles else name for name in slots if name is not None]
         check_known(posterior.data.index, names, "bracket")
     drawing, playing = jax.random.split(jax.random.key(seed))
-    players, numbers = _meet(posterior, slots, times, all_legs, drawing, draws, allow_unknown)
+    ties = _meet(posterior, slots, times, all_legs, _read_hosts(posterior, hosts, slots))
+    match = read_match(posterior.data.index, ties.first, ties.second, covariates, ties.home)
+    players = Players.draw(posterior, match, ties.times, drawing, draws, allow_unknown)
     filled = [-1 if name is None else place for place, name in enumerate(slots)]
     occupants = np.tile(np.array(filled), (draws, 1))
     reached = [occupants]
     for legs_here in all_legs:
         playing, own = jax.random.split(playing)
-        occupants = _play_round(players, numbers, occupants, legs_here, penalties, own)
+        occupants = _play_round(players, ties.numbers, occupants, legs_here, penalties, own)
         reached.append(occupants)
     teams = [place for place in filled if place >= 0]
     chances = np.array([[np.mean(np.any(r == t, axis=1)) for r in reached] for t in teams])
@@ -162,20 +170,50 @@ def _per_round(argument: str, value: Any, num_rounds: int) -> list:
     return list(value)
 
 
+def _read_hosts(posterior: Posterior, hosts: Any, slots: Sequence[Hashable | None]) -> list[bool]:
+    """Whether the team of each slot is a host."""
+    names = [hosts] if isinstance(hosts, str) else list(hosts)
+    teams = [None if name is None else side_label(name) for name in slots]
+    for name in names:
+        if side_label(name) not in teams:
+            problem = "{argument} has {value}, which is not in the bracket"
+            raise DataError(problem, argument="hosts", value=name)
+    if names and HOME not in posterior.data.index.names:
+        raise DataError(
+            "{argument} is given, but the data has no home advantage",
+            "Leave it out, or build the data with `Dataset.from_frame(..., home=...)`.",
+            argument="hosts",
+        )
+    labels = set(map(side_label, names))
+    return [team is not None and team in labels for team in teams]
+
+
+class _Ties(NamedTuple):
+    """All matches that may take place.
+
+    Attributes:
+        first: the first side of each.
+        second: the second side of each.
+        home: the side at home; `None` in data without a home advantage.
+        times: the time of each.
+        numbers: the number of the match of each pair of slots, [slots, slots, legs].
+    """
+
+    first: list[Hashable]
+    second: list[Hashable]
+    home: list[int] | None
+    times: Any
+    numbers: np.ndarray
+
+
 def _meet(
     posterior: Posterior,
     slots: Sequence[Hashable | None],
     times: Sequence[Any],
     legs: Sequence[int],
-    key: Key[Array, ""],
-    draws: int,
-    allow_unknown: bool,
-) -> tuple[Players, np.ndarray]:
-    """Draw the scores of every pair that may meet, which each does in one round only.
-
-    Returns:
-        The scores, and the number of the match of each pair of slots, [slots, slots, legs].
-    """
+    hosts: Sequence[bool],
+) -> _Ties:
+    """Find every pair that may meet, which each does in one round only."""
     numbers = np.zeros((len(slots), len(slots), 2), np.int64)
     first, second, home, when = [], [], [], []
     for one, name in enumerate(slots):
@@ -187,12 +225,11 @@ def _meet(
                 numbers[one, two, leg] = len(first)
                 first.append(name)
                 second.append(slots[two])
-                home.append(0 if legs[here] == 1 else 1 - 2 * leg)
+                home.append(int(hosts[one]) - hosts[two] if legs[here] == 1 else 1 - 2 * leg)
                 when.append(times[here])
-    index = posterior.data.index
-    match = read_match(index, first, second, None, home if HOME in index.names else None)
     column = np.asarray(when) if len(set(map(type, when))) == 1 else when
-    return Players.draw(posterior, match, column, key, draws, allow_unknown), numbers
+    at_home = home if HOME in posterior.data.index.names else None
+    return _Ties(first, second, at_home, column, numbers)
 
 
 def _play_round(

@@ -185,7 +185,13 @@ def test_feature_keys_are_not_line_ups():
 def test_integers_stay_integers_under_counts():
     table = {"t": [0.0, 1.0], "a": [7, 8], "b": [8, 9], "x": [1, 2], "y": [0, 2], "z": [1.0, 2.0]}
     data = jk.Dataset.from_frame(
-        table, time="t", first="a", second="b", counts=("x", "y"), covariates={"x attack": "z"}
+        table,
+        time="t",
+        first="a",
+        second="b",
+        counts=("x", "y"),
+        aspects=False,
+        covariates={"x attack": "z"},
     )
     assert data.names[:2] == ("level", "x attack")
     assert data.names[2:4] == (jk.Feature(7, "attack"), jk.Feature(7, "defence"))

@@ -72,7 +72,7 @@ def test_kinds_are_predicted_as_by_themselves(forecasts):
     }  # fmt: skip
     table["y"] = np.where(table["x"] == table["y"], table["x"] + 1, table["y"])
     names = {"time": "day", "first": "a", "second": "b", "unit": "day"}
-    goals = jk.Dataset.from_frame(table, counts=("x", "y"), **names)
+    goals = jk.Dataset.from_frame(table, counts=("x", "y"), aspects=False, **names)
     teams = dict.fromkeys(["t0", "t1", "t2"], "team")
     margins = jk.Dataset.from_frame(table, difference=("x", "y"), **names, groups=teams)
     level = jk.kernels.Constant(0.2)

@@ -244,7 +244,7 @@ def test_levels_of_differences_are_results():
 
 
 def test_counts_are_predicted_by_match():
-    data = read_goals(counts=GOALS)
+    data = read_goals(counts=GOALS, aspects=False)
     kernel = {"home": jk.kernels.Constant(0.1), "level": jk.kernels.Constant(0.5)}
     kernel |= {"attack": jk.kernels.Constant(0.1), "defence": jk.kernels.Constant(0.1)}
     model = jk.Model(kernel, jk.likelihoods.Poisson())
@@ -281,6 +281,21 @@ def test_counts_are_predicted_by_match():
     )
     with pytest.raises(ValueError, match=r"read with `counts=`, but Logit .* `result=`"):
         ev.walk_forward(ev.Elo(), data, START)
+
+
+def test_attack_and_defence_in_one_state_are_predicted_as_by_predict():
+    data = read_goals(counts=GOALS)
+    # Teams that score more also concede more, so that both counts of a match depend on each other.
+    skill = jk.kernels.CorrelatedAspects(jk.kernels.Constant(0.3), ["attack", "defence"], -0.6)
+    kernel = {"skill": skill, "home": jk.kernels.Constant(0.1), "level": jk.kernels.Constant(0.5)}
+    model = jk.Model(kernel, jk.likelihoods.Poisson())
+    forecasts = ev.walk_forward(ev.Refit(model, tol=1e-5), data, START)
+    row = forecasts.rows[-1]
+    posterior = jk.infer(model, data, mask=np.repeat(TIMES[row] > TIMES, 2), tol=1e-5)
+    match = posterior.predict(int(FIRST[row]), int(SECOND[row]), TIMES[row], home=1)
+    assert abs(float(match.covariance)) > 0.01
+    found = [match.p_loss, match.p_tie, match.p_win]
+    np.testing.assert_allclose(forecasts.probabilities[-1], found, atol=1e-4)
 
 
 def test_a_suggested_model_does_not_see_what_it_predicts():

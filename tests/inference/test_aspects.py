@@ -136,12 +136,7 @@ def test_smoother_equals_dense_process(league, model, row_length):
 
 
 def test_fit_equals_dense_fit(league, posterior, dense):
-    for ours, theirs in (("mean", dense.mean), ("variance", dense.variance)):
-        found = league.data(7).to_slots([getattr(part, ours) for part in posterior.entries])
-        np.testing.assert_allclose(found, theirs, atol=1e-6)
-    np.testing.assert_allclose(
-        posterior.log_marginal_likelihood, dense.log_marginal_likelihood, atol=1e-6
-    )
+    check_fit(league, posterior, dense)
 
 
 @pytest.mark.parametrize("aspects", [None, {"clay": 1}, {"skill": 0, "grass": 1.5, "home": 1}])
@@ -187,6 +182,40 @@ def test_gradient_of_the_evidence(league):
     )
     model = jk.Model(kernel, likelihoods.Probit())
     assert_gradient(model, league.data(), jk.ExpectationPropagation())
+
+
+def check_fit(league, posterior, dense):
+    for ours, theirs in (("mean", dense.mean), ("variance", dense.variance)):
+        found = league.data(7).to_slots([getattr(part, ours) for part in posterior.entries])
+        np.testing.assert_allclose(found, theirs, atol=1e-6)
+    np.testing.assert_allclose(
+        posterior.log_marginal_likelihood, dense.log_marginal_likelihood, atol=1e-6
+    )
+
+
+def test_reverse_kl_equals_dense_fit(league, model):
+    found = jk.infer(model, league.data(7), jk.ReverseKL(), tol=1e-9)
+    check_fit(league, found, ref.dense_kl(league.problem))
+
+
+def test_posterior_means_have_implicit_gradients(league):
+    @jax.jit
+    @jax.value_and_grad
+    def mean(variance):
+        kernel = kernels.Constant(0.3) + kernels.Aspects(home=kernels.Constant(variance))
+        fit = jk.infer(jk.Model(kernel, likelihoods.Probit()), league.data(7), tol=1e-10)
+        return fit.observations.mean[0]
+
+    step = 1e-4
+    difference = (mean(0.2 + step)[0] - mean(0.2 - step)[0]) / (2 * step)
+    assert abs(difference) > 1e-3
+    np.testing.assert_allclose(mean(0.2)[1], difference, rtol=1e-4)
+
+
+def test_devices_share_the_work(league, model, posterior):
+    mesh = jax.make_mesh((3,), ("rows",))
+    found = jk.infer(model, league.data(7).shard(mesh), tol=1e-9)
+    np.testing.assert_allclose(found.observations.mean, posterior.observations.mean, atol=1e-7)
 
 
 def test_single_precision(league, model, posterior):

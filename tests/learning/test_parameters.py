@@ -218,7 +218,7 @@ def test_suggested_models_are_learnt(reading):
 
 
 def test_suggests_a_level_for_large_counts():
-    data = bundesliga(counts=GOALS)
+    data = bundesliga(counts=GOALS, aspects=False)
     outcome = 50.0 + data.outcome
     model = jk.suggest_model(eqx.tree_at(lambda d: d.outcome, data, outcome))
     level = np.log(50.0 + np.mean(data.observations.outcome))

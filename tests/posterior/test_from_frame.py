@@ -76,7 +76,13 @@ def test_home(table, arguments, home):
 
 def test_two_counts():
     data = Dataset.from_frame(
-        MATCHES, **COLUMNS, counts=("x", "y"), home="where", weight=2.0, covariates={"derby": "x"}
+        MATCHES,
+        **COLUMNS,
+        counts=("x", "y"),
+        home="where",
+        weight=2.0,
+        covariates={"derby": "x"},
+        aspects=False,
     )
     rows, points = [], []
     for row, (a, b) in enumerate(zip(MATCHES["a"], MATCHES["b"], strict=True)):
@@ -191,7 +197,10 @@ def test_counts_suggest_a_poisson_model():
     data = Dataset.from_frame(MATCHES, **COLUMNS, counts=("x", "y"), home=True)
     model = jk.suggest_model(data)
     assert isinstance(model.likelihood, jk.likelihoods.Poisson)
-    assert set(model.kernel) == {"attack", "defence", "home", "level"}
+    assert set(model.kernel) == {"skill", "home", "level"}
+    assert isinstance(model.kernel["skill"], jk.kernels.CorrelatedAspects)
+    apart = Dataset.from_frame(MATCHES, **COLUMNS, counts=("x", "y"), home=True, aspects=False)
+    assert set(jk.suggest_model(apart).kernel) == {"attack", "defence", "home", "level"}
 
 
 def test_numbers_that_name_no_side_are_refused():

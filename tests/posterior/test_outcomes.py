@@ -76,7 +76,14 @@ def test_counts_of_a_match():
         "y": [1, 1, 2, 0],
     }
     data = jk.Dataset.from_frame(
-        table, time="t", first="a", second="b", counts=("x", "y"), home=True, row_length=16
+        table,
+        time="t",
+        first="a",
+        second="b",
+        counts=("x", "y"),
+        home=True,
+        row_length=16,
+        aspects=False,
     )
     model = jk.Model(jk.kernels.Constant(0.5), jk.likelihoods.Poisson())
     posterior = jk.infer(model, data)

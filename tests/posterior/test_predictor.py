@@ -30,7 +30,7 @@ LINEUPS = {
 
 @functools.cache
 def of_counts():
-    columns = {"time": "t", "first": "a", "second": "b", "counts": ("x", "y")}
+    columns = {"time": "t", "first": "a", "second": "b", "counts": ("x", "y"), "aspects": False}
     data = jk.Dataset.from_frame(LEAGUE, **columns, covariates={"cup": "cup"}, row_length=16)
     model = jk.Model(jk.kernels.Constant(0.5), jk.likelihoods.Poisson())
     return {"posterior": jk.infer(model, data), "stream": jk.Stream.start(model, data)}

@@ -36,6 +36,7 @@ def fit_goals(correlation=None):
     """Fit Dixon and Coles' model, or independent Poisson counts."""
     likelihood = Poisson() if correlation is None else DixonColes(correlation)
     columns = {"time": "t", "first": "a", "second": "b", "counts": ("x", "y"), "home": True}
+    columns["aspects"] = False
     data = jk.Dataset.from_frame(goals(), **columns, row_length=64)
     groups = dict.fromkeys(("attack", "defence", "home", "level"), Constant(0.3))
     # A mask, because backtests use the same program with masks.
@@ -79,7 +80,14 @@ def test_backtest_of_related_goals():
     table = goals()
     past = {name: column[:39] for name, column in table.items()}
     data = jk.Dataset.from_frame(
-        past, time="t", first="a", second="b", counts=("x", "y"), home=True, row_length=64
+        past,
+        time="t",
+        first="a",
+        second="b",
+        counts=("x", "y"),
+        home=True,
+        row_length=64,
+        aspects=False,
     )
     match = jk.infer(posterior.model, data).predict(table["a"][39], table["b"][39], 39.0, home=1)
     right = match.log_prob([table["x"][39], table["y"][39]])

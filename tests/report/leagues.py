@@ -42,8 +42,11 @@ def hostile_league() -> jk.Posterior:
 
 
 @functools.cache
-def goals_league() -> jk.Posterior:
-    """Two counts of every match, at numbered times, with a home advantage."""
+def goals_league(one_state: bool = False) -> jk.Posterior:
+    """Two counts of every match, at numbered times, with a home advantage.
+
+    Attack and defence are features of their own, or correlated aspects of one state.
+    """
     rng = np.random.default_rng(4)
     teams = np.array(["ant", "bee", "cat"])
     pairs = np.array([rng.choice(3, 2, replace=False) for _ in range(30)])
@@ -55,11 +58,22 @@ def goals_league() -> jk.Posterior:
         "against": rng.poisson(1.2, 30),
     }
     data = jk.Dataset.from_frame(
-        matches, time="time", first="one", second="two", counts=("for", "against"), home=True
+        matches,
+        time="time",
+        first="one",
+        second="two",
+        counts=("for", "against"),
+        home=True,
+        aspects=one_state,
     )
+    kernel = jk.kernels.Matern12(0.1, lengthscale=5.0)
+    roles = ("attack", "defence")
     kernels = {
-        "attack": jk.kernels.Matern12(0.1, lengthscale=5.0),
-        "defence": jk.kernels.Matern12(0.1, lengthscale=5.0),
+        **(
+            {"skill": jk.kernels.CorrelatedAspects(kernel, roles, 0.6)}
+            if one_state
+            else dict.fromkeys(roles, kernel)
+        ),
         "level": jk.kernels.Constant(0.5),
         "home": jk.kernels.Constant(0.1),
     }

@@ -53,7 +53,7 @@ def test_no_text_leaves_its_place(title, names):
 def test_board():
     posterior = hostile_league()
     content = gather_content(posterior, "A league")
-    board = posterior.leaderboard(joint=False)
+    board = posterior.leaderboard()
     assert content["names"] == list(board["name"])
     np.testing.assert_allclose(content["board"]["mean"], board["rating"])
     np.testing.assert_allclose(content["board"]["deviation"], board["deviation"])
@@ -63,11 +63,15 @@ def test_board():
     )
     for name in ("rank", "rank_lower", "rank_upper", "best"):
         np.testing.assert_allclose(content["board"]["all"][name], board[name])
-    active = posterior.leaderboard(active_within=1.0, joint=False)
+    active = posterior.leaderboard(active_within=1.0)
     members = [content["names"][place] for place in content["board"]["active"]["member"]]
     assert members == list(active["name"])
     assert "Zoë" not in members
     np.testing.assert_allclose(content["board"]["active"]["best"], active["best"])
+    alone = posterior.leaderboard(joint=False)
+    np.testing.assert_allclose(content["widen"], board["deviation"] / alone["deviation"])
+    assert content["joint"]
+    assert min(content["widen"]) > 1.0
     elo = posterior.leaderboard(scale="elo")["rating"]
     scale = content["scale"]
     np.testing.assert_allclose(scale["centre"] + scale["factor"] * board["rating"], elo)
@@ -75,9 +79,9 @@ def test_board():
 
 def test_cast_of_goals():
     cast = assemble_cast(goals_league().data.index)
-    assert cast.features[-2:] == ["home", "level"]
+    assert [part.name for part in cast.features[-2:]] == ["home", "level"]
     roles = [(name, role) for name in ("ant", "bee", "cat") for role in ("attack", "defence")]
-    assert set(cast.features[:2]) <= {jk.Feature(*each) for each in roles}
+    assert {part.name for part in cast.features[:2]} <= {jk.Feature(*each) for each in roles}
     assert not cast.covariates
     content, board = (
         gather_content(goals_league(), ""),

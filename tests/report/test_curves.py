@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxkick.report.skill_curves import evaluator, sample_curves
+from jaxkick.report.skill_curves import Part, evaluator, sample_curves
 from tests.report.leagues import HOSTILE, hostile_league
 
 MATCHES = np.sort(np.random.default_rng(0).uniform(0.0, 10.0, 200))
@@ -74,7 +74,7 @@ def test_queries_are_answered_in_the_order_asked():
     names = [*HOSTILE[:2], "home"]
     owner = np.array([2, 0, 1, 0])
     time = np.array([2003.0, 2002.5, 2004.0, 2005.0])
-    mean, deviation = evaluator(posterior, names)(owner, time)
+    mean, deviation = evaluator(posterior, list(map(Part, names)))(owner, time)
     for place, (number, when) in enumerate(zip(owner, time, strict=True)):
         date = posterior.data.index.scale.to_user(when)
         _, expected, variance = posterior.scores(names[number], date, joint=False)

@@ -256,7 +256,7 @@ def test_sorting(page):
     posterior = hostile_league()
     page.uncheck("#only-active")
     assert page.locator("#board thead th").all_text_contents() == COLUMNS
-    board = posterior.leaderboard(scale="elo", joint=False)
+    board = posterior.leaderboard(scale="elo")
     names = np.array(board["name"])
     keys = {
         "Name": None,
@@ -347,8 +347,9 @@ def test_dark_and_narrow(browser, report):
     assert phone.complaints == []
 
 
-def test_goals(browser, tmp_path):
-    posterior = goals_league()
+@pytest.mark.parametrize("one_state", [False, True])
+def test_goals(browser, tmp_path, one_state):
+    posterior = goals_league(one_state)
     visit = Visit(browser, write_report(tmp_path / "goals.html", posterior))
     names = visit.page.evaluate("Jaxkick.numbers.data.names")
     for first, second, time, home in [("ant", "bee", 3.7, 1), ("cat", "ant", 12.5, 0)]:
@@ -363,6 +364,11 @@ def test_goals(browser, tmp_path):
         np.testing.assert_allclose([row[:4] for row in found["grid"][:4]], grid[:4, :4], atol=2e-3)
         result = [np.triu(grid, 1).sum(), np.trace(grid), np.tril(grid, -1).sum()]
         np.testing.assert_allclose(found["result"], result, atol=2e-3)
+    for place, name in enumerate(names):
+        found = visit.page.evaluate(f"Jaxkick.numbers.competitor({place}, 12)")
+        (board,) = posterior.leaderboard(12.0, names=[name], library="pandas").to_dict("records")
+        np.testing.assert_allclose(found["mean"], board["rating"], atol=2e-3)
+        np.testing.assert_allclose(np.sqrt(found["variance"]), board["deviation"], rtol=5e-3)
     visit.page.fill("#when", "4")
     assert visit.page.locator("table.grid td").count() == 37
     assert visit.complaints == []

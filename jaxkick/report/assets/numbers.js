@@ -57,11 +57,15 @@ Jaxkick.numbers = (() => {
   const partsOf = (competitor) =>
     Array.from({ length: data.parts }, (_, part) => data.parts * competitor + part);
 
-  const competitor = (number, time) =>
-    combine(
-      partsOf(number).map((part) => [part, 1]),
-      time,
-    );
+  // The features whose sum is the score of a competitor: of attack, defence and their sum, the last.
+  const sumOf = (competitor) => (data.parts === 3 ? partsOf(competitor).slice(2) : partsOf(competitor));
+
+  // A competitor's own score, with the uncertainty that all competitors share.
+  function competitor(number, time) {
+    const terms = sumOf(number).map((part) => [part, 1]);
+    const { mean, variance } = combine(terms, time);
+    return { mean, variance: variance * data.widen[number] ** 2 };
+  }
 
   // The highest mean while a competitor played, among the knots.
   function peak(number) {
@@ -73,7 +77,7 @@ Jaxkick.numbers = (() => {
     };
     consider(first[number]);
     consider(last[number]);
-    for (const part of partsOf(number)) {
+    for (const part of sumOf(number)) {
       for (let k = begins[part]; k < begins[part + 1]; k += 1) {
         const time = data.time.begin + times[k] * span;
         if (time >= first[number] && time <= last[number]) consider(time);
@@ -159,13 +163,19 @@ Jaxkick.numbers = (() => {
     return terms;
   }
 
-  // Attack against defence, both ways; the scores share the level and the covariates.
+  // The covariance of a team's attack and defence: zero unless there is a curve of their sum.
+  function covarianceOf(number, time) {
+    const [attack, defence, sum] = partsOf(number).map((part) => feature(part, time).variance);
+    return sum === undefined ? 0 : 0.5 * (sum - attack - defence);
+  }
+
+  // Attack against defence, both ways; the scores share the level, the covariates and the teams.
   function forecastCounts(first, second, time, shared) {
     const side = (one, other, sign) =>
       combine(
         [
-          [2 * one, 1],
-          [2 * other + 1, -1],
+          [data.parts * one, 1],
+          [data.parts * other + 1, -1],
           [data.level, 1],
           ...shared.map(([own, value]) => [own, sign * value]),
         ],
@@ -175,7 +185,10 @@ Jaxkick.numbers = (() => {
     const other = side(second, first, -1);
     if (!table.covers(own) || !table.covers(other)) return { outside: true };
     const covariance =
-      combine([[data.level, 1]], time).variance - combine(shared, time).variance;
+      combine([[data.level, 1]], time).variance -
+      combine(shared, time).variance -
+      covarianceOf(first, time) -
+      covarianceOf(second, time);
     return describeCounts(table, data.outcome, own, other, covariance);
   }
 

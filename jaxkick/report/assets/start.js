@@ -18,6 +18,7 @@
     at("description").textContent = data.description;
     if (data.ranking) at("forecast-heading").textContent = "Head to head";
     at("share").textContent = `${Math.round(100 * data.interval)} %`;
+    if (!data.joint) at("alone").textContent = ", which is too narrow for a single skill";
   }
 
   function startScale() {
