@@ -20,7 +20,7 @@ from jax import lax
 
 from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick._xla import is_known, jit_by_size
+from jaxkick._xla import is_known, jit_by_size, jit_once, pad_to_power_of_two
 from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import Vectors, smooth_means, smooth_states
@@ -35,14 +35,14 @@ from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
-from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
+from jaxkick.posterior.scores import queries_of
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
 __all__ = [
-    "Solution", "covariance_of", "draw_scores", "find_factors", "is_joint", "reach_of",
-    "solve", "variance_of",
+    "Solution", "covariance_of", "draw_scores", "find_factors", "is_affordable", "is_joint",
+    "reach_of", "solve", "variance_of",
 ]  # fmt: skip
 
 Entries = tuple[Float[Array, "*batch _ _"], ...]
@@ -57,6 +57,8 @@ _NARROW_TOLERANCE = 1e-4
 # processor's cache.
 _NUMBERS = 1 << 20
 _MAX_WIDTH = 16
+# The least number of pairs of points, with padding: fewer would make more programs.
+_LEAST_PAIRS = 64
 # Without a choice of the user, joint variances are computed if right-hand sides times entries are
 # at most so many, which takes about ten seconds.
 _AFFORDABLE = 10_000_000
@@ -94,7 +96,7 @@ class Solution(NamedTuple):
     iterations: Int[Array, ""]
 
 
-@jit_by_size
+@jit_once
 def find_factors(
     model: Model,
     data: Dataset,
@@ -413,7 +415,8 @@ def _find_group(
     pairs = _pairs_between(queries.left, queries.right, codes, times)
     gap = (times[pairs[1]] - times[pairs[0]]).astype(dtype)
     count = pairs.shape[1]
-    queries, pairs, gap = jax.tree.map(pad_to_power_of_two, (queries, pairs.T, gap))
+    queries = jax.tree.map(pad_to_power_of_two, queries)
+    pairs, gap = (pad_to_power_of_two(each, _LEAST_PAIRS) for each in (pairs.T, gap))
     return _Group(name, place, points, queries, pairs, gap, count)
 
 
@@ -445,7 +448,7 @@ class _Described(NamedTuple):
     between: np.ndarray
 
 
-@eqx.filter_jit
+@jit_once
 def _describe(
     model: Model,
     epoch: Epoch,
@@ -483,7 +486,7 @@ def _prior(step: StepModel, queries: Queries) -> Functional:
     return jax.vmap(one)(queries)
 
 
-@eqx.filter_jit
+@jit_once
 def _read(
     vectors: tuple[Vectors, ...], queries: tuple[Queries, ...], found: tuple[_Described, ...]
 ) -> list[Float[Array, "B n"]]:
@@ -692,7 +695,7 @@ def _cut(
         count = here.stop - here.start
         places[:, :count, :slots] = pulls.left[here], pulls.right[here]
         vectors[:, :count, :slots] = pulls.B[here], pulls.F[here]
-    return Pulls(*map(jnp.asarray, (*places, *vectors)))
+    return Pulls(*map(jax.device_put, (*places, *vectors)))
 
 
 def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
@@ -701,6 +704,11 @@ def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]
     parts = [slice(begin, begin + width) for begin in range(0, count, width)]
     cut = (Query((width,), *jax.tree.map(lambda x, p=p: x[p], query[1:])) for p in parts)
     return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
+
+
+def is_affordable(data: Dataset, count: int) -> bool:
+    """Return whether the joint variances of so many combinations take seconds at most."""
+    return count * sum(chain.gap.size for chain in data.chains) <= _AFFORDABLE
 
 
 def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
@@ -714,8 +722,7 @@ def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
     """
     if joint is False or not is_known(jax.tree.leaves(posterior.sites)[0]):
         return False
-    entries = sum(chain.gap.size for chain in posterior.data.chains)
-    if joint is None and count * entries > _AFFORDABLE:
+    if joint is None and not is_affordable(posterior.data, count):
         warn_caller(
             UserWarning(
                 f"Intervals ignore the dependence between competitors: joint ones of {count:,} "
