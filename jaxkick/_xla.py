@@ -42,7 +42,7 @@ _UNOPTIMIZED = {
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 # The largest arrays of programs that are compiled without optimisation, and quickly.
-_TINY = 2_048
+_TINY = 4_096
 _SMALL = 60_000
 
 # The least number of rows of arrays that are padded.
@@ -50,7 +50,7 @@ _LEAST_ROWS = 16
 
 # A compiled program takes hundreds of memory maps. Programs are dropped when the process has more
 # than this part of those that Linux allows.
-_MOST_MAPS = 0.5
+_MOST_MAPS = 0.4
 _MAPS, _ALLOWED_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 

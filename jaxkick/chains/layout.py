@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.errors import DataError
 
-__all__ = ["Chain", "Layout", "build_chain", "plan_layout"]
+__all__ = ["Chain", "Layout", "build_chain", "pack", "plan_layout"]
 
 _MIN_CUT_STEPS = 16
 _MIN_PACKED_STEPS = 64
@@ -149,6 +149,12 @@ def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None
         if rows <= _MAX_PACKED_ROWS * cut_rows + 1:
             return Layout(steps, _even(rows), starts, linked=False)
     return Layout(steps, _even(cut_rows), np.cumsum(counts) - counts, linked=True)
+
+
+def pack(counts: np.ndarray, steps: int) -> Layout:
+    """Pack whole features into rows of a length that none exceeds, the longest first."""
+    rows, starts = _pack(counts, steps)
+    return Layout(steps, _even(rows), starts, linked=False)
 
 
 def build_chain(
