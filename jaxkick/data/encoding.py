@@ -12,7 +12,15 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxkick._typing import Float, Int
-from jaxkick.chains.layout import Chain, Layout, build_chain, flat_positions, pack, plan_layout
+from jaxkick.chains.layout import (
+    MIN_PACKED_STEPS,
+    Chain,
+    Layout,
+    build_chain,
+    flat_positions,
+    pack,
+    plan_layout,
+)
 from jaxkick.data.aspects import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Observations
@@ -456,7 +464,10 @@ def _lay_out(counts: np.ndarray, row_length: int | None, shape: Shape | None) ->
     layout = plan_layout(counts, backend, row_length)
     if not layout.linked and row_length is None:
         # Longer rows, so that the longest feature may grow.
-        layout = pack(counts, padded_size(layout.steps, total))
+        steps = padded_size(layout.steps, total)
+        if total.bit_length() <= _COARSE_BITS:
+            steps = max(steps, min(2 * MIN_PACKED_STEPS, padded_size(total, total)))
+        layout = pack(counts, steps)
     if layout.rows == 1:
         return layout
     rows = padded_size(layout.rows, total)

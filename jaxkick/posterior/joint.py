@@ -453,12 +453,13 @@ def _describe(
     model: Model,
     epoch: Epoch,
     known: tuple[tuple[Chain, States] | None, ...],
-    groups: tuple[_Group, ...],
+    groups: tuple[tuple[str, Queries, np.ndarray, np.ndarray], ...],
 ) -> tuple[_Described, ...]:
+    """Describe the points of every group, given by name, queries, pairs and gaps."""
     found = []
-    for group, part in zip(groups, known, strict=True):
-        queries, pairs, gap = jax.tree.map(jnp.asarray, (group.queries, group.pairs, group.gap))
-        step = StepModel(resolve(model.kernel_of(group.name), queries.age.dtype), epoch)
+    for (name, *arrays), part in zip(groups, known, strict=True):
+        queries, pairs, gap = jax.tree.map(jnp.asarray, arrays)
+        step = StepModel(resolve(model.kernel_of(name), queries.age.dtype), epoch)
         points = _prior(step, queries) if part is None else functionals(step, *part, queries)
 
         def covariance(early, late, gap, step=step, points=points):
@@ -558,7 +559,9 @@ def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tupl
         None if group.place is None else (data.chains[group.place], posterior.states[group.place])
         for group in points.groups
     )
-    found = _describe(posterior.model, data.epoch, known, points.groups)
+    # Only what is padded: the number of points would make another program.
+    groups = tuple((g.name, g.queries, g.pairs, g.gap) for g in points.groups)
+    found = _describe(posterior.model, data.epoch, known, groups)
     return points, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
 

@@ -102,8 +102,12 @@ class Prediction(AbstractPrediction):
             DataError: if an outcome is not valid for the likelihood.
         """
         self._check(outcome, "outcome")
-        outcome = jnp.broadcast_to(jnp.asarray(outcome, self.mean.dtype), self.mean.shape)
-        return self.likelihood.predictive_log_prob(outcome, self.mean, self.variance)
+        if is_known(outcome):
+            outcome = np.broadcast_to(np.asarray(outcome, self.mean.dtype), self.mean.shape)
+        else:
+            outcome = jnp.broadcast_to(outcome.astype(self.mean.dtype), self.mean.shape)
+        method = self.likelihood.predictive_log_prob
+        return call_padded(method, outcome, self.mean, self.variance)
 
     @property
     def outcome_mean(self) -> Float[Array, "..."]:
