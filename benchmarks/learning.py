@@ -114,7 +114,7 @@ def run_gradient() -> None:
     import jaxkick as jk
     from jaxkick.inference.evidence import log_evidence
     from jaxkick.inference.fixed_point import Settings
-    from jaxkick.inference.problem import make_problem
+    from jaxkick.inference.problem import make_problem, no_sites
     from jaxkick.inference.solve import fixed_point
 
     table, arguments = read_case("nba")
@@ -127,7 +127,7 @@ def run_gradient() -> None:
     def run(model, data):
         problem = make_problem(model, data)
         settings = Settings(jnp.asarray(0.05), jnp.asarray(1000, jnp.int32))
-        return fixed_point(problem, method, problem.no_sites(), settings, None)
+        return fixed_point(problem, method, no_sites(problem.chains), settings, None)
 
     @eqx.filter_jit
     def slope(model, data, end):

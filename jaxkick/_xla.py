@@ -1,12 +1,15 @@
 """Helpers for tracing and XLA, which keep workarounds out of the formulas."""
 
 import functools
+import gc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.core import Tracer
 
@@ -14,20 +17,41 @@ from jaxkick._typing import Bool
 
 __all__ = [
     "call_compiled",
+    "call_padded",
     "compute_once",
     "hold_constant",
     "is_known",
     "jit_by_size",
+    "jit_once",
+    "on_host",
+    "pad_to_power_of_two",
     "square_once",
 ]
 
 Output = TypeVar("Output")
 
 # XLA's newer code generator for the CPU takes 1.5 to 2 times as long to compile a fit, which then
-# runs 5 to 20 % faster (`benchmarks/first_answer.py`). This pays off for large data.
-_QUICK_OPTIONS = {"xla_cpu_use_fusion_emitters": False}
-# The largest array of a program that is compiled quickly.
+# runs 5 to 20 % faster. This pays off for large data.
+_QUICK = {"xla_cpu_use_fusion_emitters": False}
+# Without LLVM's optimisations a fit compiles in less than half of that time, and runs 1.6 times
+# (300 matches) to 2.5 times (14,000) as long. In one piece it takes a quarter fewer memory maps.
+# Results are the same up to rounding (`benchmarks/first_answer.py`).
+_UNOPTIMIZED = {
+    **_QUICK,
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+# The largest arrays of programs that are compiled without optimisation, and quickly.
+_TINY = 4_096
 _SMALL = 60_000
+
+# The least number of rows of arrays that are padded.
+_LEAST_ROWS = 16
+
+# A compiled program takes hundreds of memory maps. Programs are dropped when the process has more
+# than this part of those that Linux allows.
+_MOST_MAPS = 0.4
+_MAPS, _ALLOWED_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 
 def is_known(value: Any) -> bool:
@@ -42,39 +66,112 @@ def hold_constant(tree: Output) -> Output:
     return jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
 
 
-@eqx.filter_jit
+def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
+    """Compile a function, on a CPU the sooner the smaller its arrays are.
+
+    Without optimisation for tiny arrays, quickly for small ones, fully optimised otherwise.
+    """
+    return _Compiled(function, {_TINY: _UNOPTIMIZED, _SMALL: _QUICK})
+
+
+def jit_once(function: Callable[..., Output]) -> Callable[..., Output]:
+    """Compile a function that runs a few times only: for small arrays without optimisation."""
+    return _Compiled(function, {_SMALL: _UNOPTIMIZED})
+
+
+class _Compiled:
+    """A compiled function. The process keeps a bounded number of programs."""
+
+    def __init__(self, function: Callable, tiers: dict[int, dict[str, Any]]):
+        functools.update_wrapper(self, function)
+
+        @functools.wraps(function)
+        def trace(*args: Any) -> Any:
+            self._is_new = True
+            return function(*args)
+
+        self._is_new = False
+        self._optimized = eqx.filter_jit(trace)
+        self._tiers = {
+            size: eqx.filter_jit(trace, compiler_options=options)  # pyright: ignore[reportCallIssue]
+            for size, options in tiers.items()
+        }
+
+    def __call__(self, *args: Any) -> Any:
+        arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, Array | np.ndarray)]
+        if any(isinstance(leaf, Tracer) for leaf in arrays):
+            # Inside another `jit` or a derivative, the outermost program decides.
+            return self._optimized(*args)
+        largest = max((leaf.size for leaf in arrays), default=0)
+        fitting = (program for size, program in self._tiers.items() if largest <= size)
+        result = (next(fitting, self._optimized) if _has_options() else self._optimized)(*args)
+        if self._is_new:
+            self._is_new = False
+            _bound_programs()
+        return result
+
+
+def on_host(function: Callable[..., Output], *arrays: Any) -> Output:
+    """Apply a function that NumPy and JAX share, such as a slice, by NumPy if that is possible.
+
+    JAX would compile a small program for every shape. Returns arrays of JAX all the same.
+    """
+    if not all(map(is_known, arrays)):
+        return function(*arrays)
+    return jax.tree.map(jax.device_put, function(*map(np.asarray, arrays)))
+
+
+def call_padded(method: Callable, *arrays: Array) -> Any:
+    """Call an elementwise method of a module on arrays of one shape, as one compiled program.
+
+    The program is that of the next power of two, so that few programs serve all shapes.
+
+    Args:
+        method: from arrays to an array that has further axes at most. If the module has an array
+            of the same shape itself, nothing is padded.
+        arrays: arrays of the same shape.
+    """
+    shape = arrays[0].shape
+    own = shape != () and shape in [np.shape(leaf) for leaf in jax.tree.leaves(method)]
+    if own or arrays[0].size == 0 or not all(map(is_known, arrays)):
+        return call_compiled(method, *arrays)
+    padded = [pad_to_power_of_two(np.asarray(array).ravel()) for array in arrays]
+    found = call_compiled(method, *padded)
+    return on_host(lambda x: x[: arrays[0].size].reshape(*shape, *x.shape[1:]), found)
+
+
+def pad_to_power_of_two(array: np.ndarray, least: int = _LEAST_ROWS) -> np.ndarray:
+    """Repeat the last row until the length is a power of two, so that few programs compile."""
+    room = (1 << (max(len(array), least) - 1).bit_length()) - len(array)
+    padding = array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
+    return np.concatenate([array, np.repeat(padding, room, axis=0)]) if room else array
+
+
+@jit_once
 def call_compiled(method: Callable, *args: Any) -> Any:
     """Call a method of a module as one compiled program, outside of `jit`."""
     return method(*args)
 
 
-def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
-    """Compile a function: quickly on a CPU if all arrays are small, fully optimised otherwise."""
-    optimized = eqx.filter_jit(function)
-    options = {"compiler_options": _QUICK_OPTIONS}
-    quick = eqx.filter_jit(function, **options)  # pyright: ignore[reportCallIssue]
-
-    @functools.wraps(function)
-    def call(*args: Any) -> Output:
-        arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, Array)]
-        # Inside another `jit` or a derivative, the outermost program decides.
-        traced = any(isinstance(leaf, Tracer) for leaf in arrays)
-        small = max((leaf.size for leaf in arrays), default=0) <= _SMALL
-        return (quick if small and not traced and _has_quick_options() else optimized)(*args)
-
-    return call
-
-
 @functools.cache
-def _has_quick_options() -> bool:
+def _has_options() -> bool:
     """Return whether this XLA compiles for a CPU and knows the options."""
     if jax.default_backend() != "cpu":
         return False
     try:
-        jax.jit(lambda: jnp.zeros(()), compiler_options=_QUICK_OPTIONS).lower().compile()
+        jax.jit(lambda: jnp.zeros(()), compiler_options=_UNOPTIMIZED).lower().compile()
     except jax.errors.JaxRuntimeError:
         return False
     return True
+
+
+def _bound_programs() -> None:
+    """Drop all compiled programs of the process before it runs out of memory maps."""
+    if not _MAPS.exists():
+        return
+    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS * int(_ALLOWED_MAPS.read_bytes()):
+        jax.clear_caches()
+        gc.collect()
 
 
 def square_once(x: Array) -> Array:

@@ -208,7 +208,6 @@ class NormalTail(NamedTuple):
     excess: Float[Array, "..."]
 
 
-@jax.custom_jvp
 def normal_tail(z: Float[Array, "..."]) -> NormalTail:
     """Compute log Φ, its derivative h = φ/Φ, and h + z accurately in both tails.
 
@@ -218,6 +217,24 @@ def normal_tail(z: Float[Array, "..."]) -> NormalTail:
     Args:
         z: standardised values.
     """
+    parts = _split_tail(z)
+    return NormalTail(parts.exponent - log(parts.divisor), parts.hazard, parts.excess)
+
+
+class _SplitTail(NamedTuple):
+    """The parts of a tail whose logarithm is not yet taken: log Φ = exponent − log(divisor).
+
+    Under differentiation, the exponent has the derivative of log Φ and the divisor is constant.
+    """
+
+    exponent: Float[Array, "..."]
+    divisor: Float[Array, "..."]
+    hazard: Float[Array, "..."]
+    excess: Float[Array, "..."]
+
+
+@jax.custom_jvp
+def _split_tail(z: Float[Array, "..."]) -> _SplitTail:
     x = jnp.abs(z)
     beyond = _hazard_beyond(x)
     upper_hazard = x + beyond
@@ -230,17 +247,40 @@ def normal_tail(z: Float[Array, "..."]) -> NormalTail:
     excess = jnp.where(negative, beyond, z + hazard)
     far = z > (5.0 if z.dtype == jnp.float64 else 3.0)
     upper_mass = hazard / (upper_hazard + hazard)  # Φ(−z), used only for z far above zero
-    log_cdf = -0.5 * z * z - LOG_SQRT_2PI - log(jnp.where(far, 1.0, hazard))
-    log_cdf = jnp.where(far, -upper_mass - 0.5 * upper_mass**2, log_cdf)
-    return NormalTail(log_cdf, hazard, excess)
+    exponent = jnp.where(
+        far, -upper_mass - 0.5 * upper_mass * upper_mass, -0.5 * z * z - LOG_SQRT_2PI
+    )
+    return _SplitTail(exponent, jnp.where(far, 1.0, hazard), hazard, excess)
 
 
-@normal_tail.defjvp
-def _normal_tail_jvp(primals, tangents):
+@_split_tail.defjvp
+def _split_tail_jvp(primals, tangents):
     (z,), (dz,) = primals, tangents
-    tail = normal_tail(z)
-    curvature = tail.hazard * tail.excess
-    return tail, NormalTail(tail.hazard * dz, -curvature * dz, (1 - curvature) * dz)
+    tail = _split_tail(z)
+    lower = (tail.hazard, tail.excess)
+    hazard, excess = _lower_slopes(lower, dz)
+    return tail, _SplitTail(tail.hazard * dz, jnp.zeros_like(z), hazard, excess)
+
+
+@jax.custom_jvp
+def _lower_tail(z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    """Compute the hazard h and the excess h + z of `normal_tail` for z ≤ 0, where it is cheap."""
+    excess = _hazard_beyond(-z)
+    return excess - z, excess
+
+
+@_lower_tail.defjvp
+def _lower_tail_jvp(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    tail = _lower_tail(z)
+    return tail, _lower_slopes(tail, dz)
+
+
+def _lower_slopes(tail: tuple, dz: Float[Array, "..."]) -> tuple:
+    """The changes of hazard and excess."""
+    hazard, excess = tail
+    curvature = hazard * excess
+    return -curvature * dz, (1 - curvature) * dz
 
 
 def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -268,49 +308,63 @@ def log_interval(
     short = bounded & (width * (1 - middle) < 1)
     brief = _short_interval(jnp.where(short, middle, 0.0), jnp.where(short, width, 0.5))
     long = _long_interval(near, jnp.where(short | ~bounded, 1.0, width), bounded)
-    return Derivatives(*(jnp.where(short, a, b) for a, b in zip(brief, long, strict=True)))
+    exponent, mass, first, second = (
+        jnp.where(short, a, b) for a, b in zip(brief, long, strict=True)
+    )
+    return Derivatives(exponent + log(mass), first, second)
 
 
-def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> Derivatives:
+class _Interval(NamedTuple):
+    """An interval whose logarithm is not yet taken: it is exponent + log(mass)."""
+
+    exponent: Float[Array, "..."]
+    mass: Float[Array, "..."]
+    first: Float[Array, "..."]
+    second: Float[Array, "..."]
+
+
+def _short_interval(middle: Float[Array, "..."], width: Float[Array, "..."]) -> _Interval:
     """Integrate the expansion of φ around the middle: φ(c) w Σ He₂ₙ(c) (w/2)²ⁿ / (2n + 1)!."""
     half = 0.5 * width
     slope, square = middle * half, half * half
     # `scaled[n]` is the Hermite polynomial Heₙ(middle) · halfⁿ.
     scaled = [jnp.ones_like(middle), slope]
-    series, series1, series2 = 0.0, 0.0, 0.0
+    series, series1, series2 = 1.0, 0.0, 0.0
     factorial = 1.0
     for n in range(1, 8):
         order = 2 * n
         while len(scaled) <= order:
             last = len(scaled) - 1
-            scaled.append(slope * scaled[-1] - last * square * scaled[-2])
+            scaled.append(slope * scaled[-1] - (last * square) * scaled[-2])
         factorial *= order * (order + 1)
-        series = series + scaled[order] / factorial
-        series1 = series1 + (order / factorial) * half * scaled[order - 1]
-        series2 = series2 + (order * (order - 1) / factorial) * square * scaled[order - 2]
-    ratio1, ratio2 = series1 / (1 + series), series2 / (1 + series)
-    value = -0.5 * middle**2 - LOG_SQRT_2PI + log(width * (1 + series))
-    return Derivatives(value, -middle + ratio1, -1 + ratio2 - ratio1**2)
+        # Products with constants: divisions take several times as long.
+        series = series + (1.0 / factorial) * scaled[order]
+        series1 = series1 + (order / factorial) * scaled[order - 1]
+        series2 = series2 + (order * (order - 1) / factorial) * scaled[order - 2]
+    inverse = 1 / series
+    ratio1, ratio2 = half * series1 * inverse, square * series2 * inverse
+    exponent = -0.5 * middle * middle - LOG_SQRT_2PI
+    return _Interval(exponent, width * series, -middle + ratio1, -1 + ratio2 - ratio1 * ratio1)
 
 
 def _long_interval(
     near: Float[Array, "..."], width: Float[Array, "..."], bounded: Bool[Array, "..."]
-) -> Derivatives:
+) -> _Interval:
     """Compute Φ(near) times the fraction above the far end, without cancellation."""
-    # Without a far end, use a finite one: far above zero its hazard would underflow.
-    near_tail, far_tail = normal_tail(near), normal_tail(jnp.where(bounded, near - width, -1.0))
-    exponent = jnp.where(bounded, (near - 0.5 * width) * width, -1.0)
+    tail = _split_tail(near)
+    # Not above zero, because the middle is not. Without a far end, use a finite one: far above
+    # zero its hazard would underflow.
+    hazard, excess = _lower_tail(jnp.where(bounded, near - width, -1.0))
     # φ(far) / φ(near), and the fraction of Φ(near) that lies above the far end.
-    density_ratio = jnp.where(bounded, jnp.exp(exponent), 0.0)
-    hazard_growth = (width + far_tail.excess - near_tail.excess) / far_tail.hazard
-    lost = density_ratio * hazard_growth
-    dropped = jnp.where(bounded, -jnp.expm1(exponent), 1.0)
+    ratio = jnp.where(bounded, jnp.exp(jnp.where(bounded, (near - 0.5 * width) * width, 0.0)), 0.0)
+    lost = ratio * (width + excess - tail.excess) / hazard
+    dropped = 1 - ratio
     kept = dropped + lost
-    share = dropped / kept
-    first = near_tail.hazard * share
-    bend = near_tail.excess - near_tail.hazard * lost / kept
-    second = -first * bend - near_tail.hazard * width * density_ratio / kept
-    return Derivatives(near_tail.log_cdf + log(kept), first, second)
+    inverse = 1 / kept
+    first = tail.hazard * dropped * inverse
+    bend = tail.excess - tail.hazard * lost * inverse
+    second = -first * bend - tail.hazard * width * ratio * inverse
+    return _Interval(tail.exponent, kept / tail.divisor, first, second)
 
 
 def polynomial(coefficients: tuple[float, ...], t: Float[Array, "..."]) -> Float[Array, "..."]:

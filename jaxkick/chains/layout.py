@@ -17,10 +17,10 @@ from jax.sharding import Mesh
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.errors import DataError
 
-__all__ = ["Chain", "Layout", "build_chain", "plan_layout"]
+__all__ = ["MIN_PACKED_STEPS", "Chain", "Layout", "build_chain", "pack", "plan_layout"]
 
 _MIN_CUT_STEPS = 16
-_MIN_PACKED_STEPS = 64
+MIN_PACKED_STEPS = 64
 _MAX_PACKED_ROWS = 1.5
 _FEW = 8
 
@@ -151,6 +151,12 @@ def plan_layout(counts: np.ndarray, backend: str = "cpu", row_length: int | None
     return Layout(steps, _even(cut_rows), np.cumsum(counts) - counts, linked=True)
 
 
+def pack(counts: np.ndarray, steps: int) -> Layout:
+    """Pack whole features into rows of a length that none exceeds, the longest first."""
+    rows, starts = _pack(counts, steps)
+    return Layout(steps, _even(rows), starts, linked=False)
+
+
 def build_chain(
     layout: Layout,
     positions: np.ndarray,
@@ -232,7 +238,7 @@ def _choose_steps(counts: np.ndarray, backend: str) -> int:
     longest, total = int(counts[0]), int(counts.sum())
     if longest <= shape.max_packed_steps and total >= longest * shape.min_packed_rows:
         # A multiple, so that features of equal length fill their rows.
-        return longest * -(-_MIN_PACKED_STEPS // longest)
+        return longest * -(-MIN_PACKED_STEPS // longest)
     return max(_MIN_CUT_STEPS, int(np.ceil(np.sqrt(total / shape.rows_per_step))))
 
 

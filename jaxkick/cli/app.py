@@ -21,7 +21,6 @@ from jaxkick.cli.output import Format, emit
 
 __all__ = ["app"]
 
-_PAIRED = 4
 _CURVES = 6
 _DEMO_CURVES = 5
 _DEMO_SHOWN = 10
@@ -388,7 +387,7 @@ def _write_league(
         known = inputs.competitors(posterior.data)
         best = [known[str(name)] for name in board["name"]]
         if fixtures is None:
-            forecasts = fitting.pair_up(posterior, best[:_PAIRED], _time_of(posterior))
+            forecasts = fitting.pair_up(posterior, best[: fitting.PAIRED], _time_of(posterior))
         else:
             forecasts = inputs.forecast_file(posterior, fixtures, reading, allow_unknown)
     with console.stage("writing"):

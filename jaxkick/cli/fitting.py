@@ -17,9 +17,11 @@ from jaxkick.cli.console import UsageError
 from jaxkick.cli.inputs import MODEL_FILE, read_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
-from jaxkick.inference.problem import make_problem
-from jaxkick.inference.solve import smooth
+from jaxkick.inference.methods import ExpectationPropagation
+from jaxkick.inference.problem import ScoreMoments, no_sites
+from jaxkick.inference.status import Status
 from jaxkick.io import atomic_write
+from jaxkick.posterior.joint import is_affordable
 from jaxkick.posterior.leaderboard import points_of
 from jaxkick.simulation import LeagueTable, Simulated
 
@@ -27,8 +29,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up", "write_products"
+    "PAIRED", "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up",
+    "write_products",
 ]  # fmt: skip
+
+# Without fixtures, all matches among so many competitors are forecast.
+PAIRED = 4
 
 
 def fit_model(
@@ -39,7 +45,7 @@ def fit_model(
     Returns:
         The posterior, and whether learning converged.
     """
-    with console.stage("learning") as tell, _compiling_states(start, data):
+    with console.stage("learning") as tell, _compiling_ranking(start, data):
         model, history = learn(
             start,
             data,
@@ -63,18 +69,32 @@ def note_if_stopped(converged: bool, max_steps: int) -> None:
 
 
 @contextmanager
-def _compiling_states(model: Model, data: Dataset) -> Iterator[None]:
-    """Compile the states of a posterior on a second core while learning compiles its programs."""
-    double = data.outcome.dtype == np.float64
+def _compiling_ranking(model: Model, data: Dataset) -> Iterator[None]:
+    """Compile what ranks competitors on a second core, while learning compiles its programs."""
+    dtype = data.outcome.dtype
 
-    def compile_states() -> None:
+    def compile_ranking() -> None:
         # The setting is local to a thread.
-        with jax.enable_x64(double):
-            smooth(model, data.without_index(), make_problem(model, data).no_sites())
+        with jax.enable_x64(dtype == np.float64):
+            posterior = _without_information(model, data)
+            joint = is_affordable(data, data.num_features)
+            board = posterior.leaderboard(scale=read_scale(None, model.duel), joint=joint)
+            pair_up(posterior, board["name"][:PAIRED].tolist(), board["last_active"].max())
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(compile_states)
+        # An error is that of the same calls after learning.
+        pool.submit(compile_ranking)
         yield
+
+
+def _without_information(model: Model, data: Dataset) -> Posterior:
+    """A posterior that has seen no outcome, with the shapes of one that has."""
+    zero = np.zeros((), data.outcome.dtype)
+    sites = no_sites(data.chains)
+    observations = ScoreMoments(*[jax.device_put(np.full(len(data), zero))] * 2)
+    entries = tuple(ScoreMoments(*site) for site in sites)
+    rest = jax.tree.map(jax.device_put, (zero, np.int32(0), zero, np.int32(Status.CONVERGED)))
+    return Posterior(model, data, ExpectationPropagation(), sites, entries, observations, *rest)
 
 
 def best_peaks(posterior: Posterior) -> dict[str, Any]:

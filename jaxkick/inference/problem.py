@@ -10,13 +10,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Bool, Float, Int, Real, Scalar
-from jaxkick._xla import compute_once
+from jaxkick._xla import compute_once, jit_once
 from jaxkick.chains.devices import all_entries, gathered_positions, on_every_device, shared_out
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import Smoothed, smooth_chain
@@ -37,6 +39,7 @@ __all__ = [
     "cavities_of",
     "entry_means",
     "make_problem",
+    "no_sites",
     "restart_ages",
     "sum_over",
 ]
@@ -130,12 +133,6 @@ class Problem(eqx.Module):
         parts = {name: tuple(getattr(self, name)[number] for number in keep) for name in names}
         slots, coefficients = self.shared.slots, self.shared.coefficients
         return replace(self, **parts, slots=slots, coefficients=coefficients, shared=None)
-
-    def no_sites(self) -> Sites:
-        """Sites without information."""
-        return tuple(
-            Site(jnp.zeros_like(chain.gap), jnp.zeros_like(chain.gap)) for chain in self.chains
-        )
 
     def masked_sites(self, sites: Sites) -> Sites:
         """`sites` with zeros for the observations that do not count."""
@@ -405,6 +402,18 @@ def _needed_events(model: Model, data: Dataset) -> Events | None:
     return events
 
 
+def no_sites(chains: tuple[Chain, ...]) -> Sites:
+    """Sites without information."""
+
+    def zeros(gap: Array, mesh: Mesh | None) -> Array:
+        # From the host, without a program for every shape.
+        return (
+            jax.device_put(np.zeros(gap.shape, gap.dtype)) if mesh is None else jnp.zeros_like(gap)
+        )
+
+    return tuple(Site(*[zeros(chain.gap, chain.mesh)] * 2) for chain in chains)
+
+
 def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
     """Count the age of each feature from the first of its entries that counts.
 
@@ -417,7 +426,7 @@ def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
     return eqx.tree_at(lambda data: data.chains, data, chains)
 
 
-@eqx.filter_jit
+@jit_once
 def _restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
     counts = _counted(mask, data)
     weight = _padded(data.weight, data)

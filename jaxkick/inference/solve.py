@@ -12,9 +12,8 @@ from jax import lax
 from jax.scipy.sparse.linalg import gmres
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick._xla import is_known, jit_by_size
+from jaxkick._xla import is_known, jit_by_size, jit_once, on_host
 from jaxkick.chains.smoother import Smoothed
-from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import log_evidence
 from jaxkick.inference.fixed_point import LoopResult, Settings, plain_update, run_to_fixed_point
@@ -27,6 +26,7 @@ from jaxkick.inference.problem import (
     cavities_of,
     entry_means,
     make_problem,
+    no_sites,
 )
 from jaxkick.inference.status import Status
 from jaxkick.model import Model
@@ -72,7 +72,7 @@ def run(
     compiled = eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype))
     if start is None:
         # An array, so that a later warm start does not compile anew.
-        start = tuple(Site(*[jnp.zeros_like(chain.gap)] * 2) for chain in data.chains)
+        start = no_sites(data.chains)
     report = _write_progress if progress is True else progress or None
     solution = solve(model, data.without_index(), compiled, start, mask, settings, report)
     if progress is True and is_known(solution.status):
@@ -80,11 +80,11 @@ def run(
         sys.stderr.write("\n")
     if data.index is None:
         return solution
-    moments = (part[: len(data)] for part in solution.observations)
+    moments = (on_host(lambda x: x[: len(data)], part) for part in solution.observations)
     return solution._replace(observations=ScoreMoments(*moments))
 
 
-@jit_by_size
+@jit_once
 def smooth(model: Model, data: Dataset, sites: Sites) -> tuple[Smoothed, ...]:
     """Run the smoother at given sites and keep its states, for scores at other times."""
     return make_problem(model, data).smooth(sites, keep_states=True)

@@ -16,7 +16,7 @@ import optax
 from jaxtyping import ArrayLike, PyTree
 
 from jaxkick._typing import Array, Key, Scalar
-from jaxkick._xla import jit_by_size
+from jaxkick._xla import jit_by_size, jit_once
 from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit, check_method, read_mask
@@ -214,7 +214,7 @@ def _on_host(objective: Objective, data: Dataset) -> np.ndarray | None:
     return None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
 
 
-# Three programs: inference is that of `infer`, and another optimizer compiles only its own.
+# Four programs: inference is that of `infer`, and another optimizer compiles only its own.
 
 
 def _evaluate(objective: Objective, run: Run, batched: bool) -> Evaluation:
@@ -230,7 +230,12 @@ def _differentiate(
     return evaluate(free, solution)
 
 
-@jit_by_size
+@jit_once
+def _begin(optimizer: AbstractOptimizer, point: PyTree, unknown: Evaluation) -> Run:
+    return optimizer.begin(point, unknown)
+
+
+@jit_once
 def _update(
     optimizer: AbstractOptimizer,
     run: Run,
@@ -256,7 +261,7 @@ def _optimize(
 ) -> tuple[PyTree, History]:
     """Run the optimizer from all starting points; return the best point and its history."""
     batched, limits = batch_size > 1, limits.as_arrays()
-    runs = [optimizer.begin(start, objective.unknown(start)) for start in starts]
+    runs = [_begin(optimizer, start, objective.unknown(start)) for start in starts]
     records = [_Record.empty(start) for start in starts]
     if batched:
         # Full batches, so that one program serves all of them.
@@ -269,7 +274,7 @@ def _optimize(
     began = time.perf_counter() - float(elapsed)
     for number, run in enumerate(runs):
         first = number * batch_size
-        while np.any(run.active(limits)):
+        while _is_active(run, limits):
             evaluation = _evaluate(objective, run, batched)
             run = runs[number] = _update(optimizer, run, evaluation, objective, limits, batched)
             seconds, steps = time.perf_counter() - began, np.atleast_1d(run.steps)
@@ -283,13 +288,19 @@ def _optimize(
             if moved:
                 file.save((runs, records, np.asarray(seconds)))
             if moved and report is not None and steps.max() > 0:
-                best = min(float(np.min(each.best_loss)) for each in runs)
+                best = min(np.asarray(each.best_loss).min().item() for each in runs)
                 report(int(steps.max()), -best)
     file.save((runs, records, np.asarray(time.perf_counter() - began)))
     values = -np.concatenate([np.atleast_1d(run.best_loss) for run in runs])[: len(starts)]
     place = int(np.argmax(values))
     best = _lane(runs[place // batch_size], place % batch_size, batched)
     return best.best_point, records[place].to_history(objective.template, best, values)
+
+
+def _is_active(run: Run, limits: Limits) -> bool:
+    """True if a run of a batch needs another evaluation; decided on the host."""
+    status, steps = np.atleast_1d(run.status), np.atleast_1d(run.steps)
+    return bool(run._replace(status=status, steps=steps).active(limits).any())
 
 
 def _open_checkpoint(

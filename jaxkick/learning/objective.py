@@ -15,7 +15,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import evidence_slope, log_evidence
 from jaxkick.inference.fixed_point import Settings
 from jaxkick.inference.methods import AbstractMethod
-from jaxkick.inference.problem import Sites, make_problem
+from jaxkick.inference.problem import Sites, make_problem, no_sites
 from jaxkick.inference.solve import Solution, fixed_point, solve
 from jaxkick.inference.status import Status
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
@@ -96,8 +96,8 @@ class Objective(eqx.Module):
         """A placeholder before the first evaluation: infinite loss and empty sites."""
         return Evaluation(
             jnp.asarray(jnp.inf, self.data.coefficients.dtype),
-            jax.tree.map(jnp.zeros_like, free),
-            make_problem(self.model(free), self.data).no_sites(),
+            jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), free),
+            no_sites(self.data.chains),
             jnp.zeros((), jnp.int32),
         )
 

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import PyTree
 
@@ -87,8 +88,8 @@ class Limits(NamedTuple):
 
     def as_arrays(self) -> "Limits":
         """The same as arrays, so that other limits need no other program."""
-        dtypes = jnp.int32, jnp.result_type(float), jnp.int32
-        return Limits(*map(jnp.asarray, self, dtypes))
+        dtypes = np.int32, jnp.result_type(float), np.int32
+        return Limits(*map(np.asarray, self, dtypes))
 
 
 class Run(NamedTuple):
@@ -118,7 +119,7 @@ class Run(NamedTuple):
     reference_loss: Float[Array, "..."]
     waited: Int[Array, "..."]
 
-    def active(self, limits: Limits) -> Bool[Array, "..."]:
+    def active(self, limits: Limits) -> Bool[Array | np.ndarray, "..."]:
         """True while another evaluation is needed."""
         return (self.status == RunStatus.RUNNING) & (self.steps < limits.max_steps)
 

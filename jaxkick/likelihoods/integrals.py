@@ -19,6 +19,7 @@ from jaxkick._math import (
     tilted_log_partition,
 )
 from jaxkick._typing import Array, Bool, Float, Values
+from jaxkick._xla import jit_once
 from jaxkick.parameters import resolve
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ class OutcomeGrid(NamedTuple):
         return jnp.take_along_axis(values, index[..., None], axis=-1)[..., 0]
 
 
-@eqx.filter_jit
+@jit_once
 def outcome_grid(
     likelihood: "AbstractLikelihood",
     mean: Values,

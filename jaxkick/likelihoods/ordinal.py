@@ -187,7 +187,7 @@ class _AbstractOrdinal(AbstractLikelihood):
         return f"{len(self.levels)} ordered outcomes with cuts at {cuts} ({type(self).__name__})"
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
-        margin = _NO_MARGIN if self.margin is None else float(jnp.ravel(self.margin.value)[0])
+        margin = _NO_MARGIN if self.margin is None else float(np.ravel(self.margin.value)[0])
         return margin_warnings(margin)
 
     @classmethod

@@ -3,17 +3,19 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick._xla import is_known
+from jaxkick._typing import Array
+from jaxkick._xla import call_compiled, is_known, jit_once
 from jaxkick.data.columns import look_like_dates
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.data.schema import Feature
 from jaxkick.errors import did_you_mean, warn_caller
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import Epoch, Instant
+from jaxkick.kernels import AbstractKernel, Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
@@ -207,6 +209,14 @@ def _listed(names: Sequence[Hashable]) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
+@jit_once
+def _change_variance(kernel: AbstractKernel, first: Instant, last: Instant) -> Array:
+    """The prior variance of the change of a score between two times."""
+    kernel = resolve(kernel, first.offset.dtype)
+    ends = kernel.covariance(first, first) + kernel.covariance(last, last)
+    return ends - 2.0 * kernel.covariance(first, last)
+
+
 def _lengthscales(
     model: Model, index: Index, entries: Sequence[ScoreMoments]
 ) -> Iterator[Diagnostic]:
@@ -215,17 +225,22 @@ def _lengthscales(
     if not span:
         return
     dtype = jnp.result_type(float)
-    begin, age = float(index.times.min()) - index.epoch, jnp.asarray([0.0, span], dtype)
-    first, last = (Instant(begin + each, each, Epoch.at(index.epoch, dtype)) for each in age)
+    begin, epoch = float(index.times.min()) - index.epoch, Epoch.at(index.epoch, dtype)
+    first, last = (
+        Instant(
+            jax.device_put(np.asarray(begin + age, dtype)),
+            jax.device_put(np.asarray(age, dtype)),
+            epoch,
+        )
+        for age in (0.0, span)
+    )
     for number, (group, (mean, variance)) in enumerate(zip(index.groups, entries, strict=True)):
         if not is_known(variance):
             continue
         kernel, gap = model.kernel_of(group), _typical_gap(index, number)
         change, deviation = _typical_change(index, number, np.asarray(mean), np.asarray(variance))
         for path, (part, value) in kernel.timescales().items():
-            part = resolve(part, dtype)
-            ends = part.covariance(first, first) + part.covariance(last, last)
-            drift = np.sqrt(max(float(ends - 2.0 * part.covariance(first, last)), 0.0))
+            drift = np.sqrt(max(float(_change_variance(part, first, last)), 0.0))
             name, kind = f"{path} of the group {group!r}", type(part).__name__
             # The prior expects a drift that the data would show.
             visible = value > _LONG * span and drift > deviation
@@ -305,7 +320,7 @@ def _precision(model: Model, index: Index, entries: Sequence[ScoreMoments]) -> I
         mean, variance = np.asarray(mean), np.asarray(variance)
         known = variance > 0
         kernel = resolve(model.kernel_of(group), last.offset.dtype)
-        prior = np.sqrt(float(kernel.covariance(last, last)))
+        prior = np.sqrt(float(call_compiled(kernel.covariance, last, last)))
         deviation = np.sqrt(variance[known])
         lost = np.abs(mean[known]) / deviation + (prior / deviation) ** 2
         error = float(np.finfo(mean.dtype).eps * np.max(lost, initial=0.0))

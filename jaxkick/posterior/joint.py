@@ -20,7 +20,7 @@ from jax import lax
 
 from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick._xla import is_known, jit_by_size
+from jaxkick._xla import is_known, jit_by_size, jit_once, pad_to_power_of_two
 from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.means import Vectors, smooth_means, smooth_states
@@ -35,15 +35,14 @@ from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
-from jaxkick.posterior.scores import pad_to_power_of_two, queries_of
+from jaxkick.posterior.scores import queries_of
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
 __all__ = [
-    "Solution", "covariance_of", "draw_scores", "find_factors", "is_affordable",
-    "is_joint", "reach_of",
-    "solve", "variance_of",
+    "Solution", "covariance_of", "draw_scores", "find_factors", "is_affordable", "is_joint",
+    "reach_of", "solve", "variance_of",
 ]  # fmt: skip
 
 Entries = tuple[Float[Array, "*batch _ _"], ...]
@@ -58,6 +57,8 @@ _NARROW_TOLERANCE = 1e-4
 # processor's cache.
 _NUMBERS = 1 << 20
 _MAX_WIDTH = 16
+# The least number of pairs of points, with padding: fewer would make more programs.
+_LEAST_PAIRS = 64
 # Without a choice of the user, joint variances are computed if right-hand sides times entries are
 # at most so many, which takes about ten seconds.
 _AFFORDABLE = 10_000_000
@@ -95,7 +96,7 @@ class Solution(NamedTuple):
     iterations: Int[Array, ""]
 
 
-@jit_by_size
+@jit_once
 def find_factors(
     model: Model,
     data: Dataset,
@@ -414,7 +415,8 @@ def _find_group(
     pairs = _pairs_between(queries.left, queries.right, codes, times)
     gap = (times[pairs[1]] - times[pairs[0]]).astype(dtype)
     count = pairs.shape[1]
-    queries, pairs, gap = jax.tree.map(pad_to_power_of_two, (queries, pairs.T, gap))
+    queries = jax.tree.map(pad_to_power_of_two, queries)
+    pairs, gap = (pad_to_power_of_two(each, _LEAST_PAIRS) for each in (pairs.T, gap))
     return _Group(name, place, points, queries, pairs, gap, count)
 
 
@@ -446,17 +448,18 @@ class _Described(NamedTuple):
     between: np.ndarray
 
 
-@eqx.filter_jit
+@jit_once
 def _describe(
     model: Model,
     epoch: Epoch,
     known: tuple[tuple[Chain, States] | None, ...],
-    groups: tuple[_Group, ...],
+    groups: tuple[tuple[str, Queries, np.ndarray, np.ndarray], ...],
 ) -> tuple[_Described, ...]:
+    """Describe the points of every group, given by name, queries, pairs and gaps."""
     found = []
-    for group, part in zip(groups, known, strict=True):
-        queries, pairs, gap = jax.tree.map(jnp.asarray, (group.queries, group.pairs, group.gap))
-        step = StepModel(resolve(model.kernel_of(group.name), queries.age.dtype), epoch)
+    for (name, *arrays), part in zip(groups, known, strict=True):
+        queries, pairs, gap = jax.tree.map(jnp.asarray, arrays)
+        step = StepModel(resolve(model.kernel_of(name), queries.age.dtype), epoch)
         points = _prior(step, queries) if part is None else functionals(step, *part, queries)
 
         def covariance(early, late, gap, step=step, points=points):
@@ -484,7 +487,7 @@ def _prior(step: StepModel, queries: Queries) -> Functional:
     return jax.vmap(one)(queries)
 
 
-@eqx.filter_jit
+@jit_once
 def _read(
     vectors: tuple[Vectors, ...], queries: tuple[Queries, ...], found: tuple[_Described, ...]
 ) -> list[Float[Array, "B n"]]:
@@ -556,7 +559,9 @@ def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tupl
         None if group.place is None else (data.chains[group.place], posterior.states[group.place])
         for group in points.groups
     )
-    found = _describe(posterior.model, data.epoch, known, points.groups)
+    # Only what is padded: the number of points would make another program.
+    groups = tuple((g.name, g.queries, g.pairs, g.gap) for g in points.groups)
+    found = _describe(posterior.model, data.epoch, known, groups)
     return points, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
 
@@ -693,7 +698,7 @@ def _cut(
         count = here.stop - here.start
         places[:, :count, :slots] = pulls.left[here], pulls.right[here]
         vectors[:, :count, :slots] = pulls.B[here], pulls.F[here]
-    return Pulls(*map(jnp.asarray, (*places, *vectors)))
+    return Pulls(*map(jax.device_put, (*places, *vectors)))
 
 
 def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
@@ -704,9 +709,9 @@ def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]
     return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
 
 
-def is_affordable(posterior: "Posterior", count: int) -> bool:
-    """Return whether joint variances of so many combinations take at most about ten seconds."""
-    return count * sum(chain.gap.size for chain in posterior.data.chains) <= _AFFORDABLE
+def is_affordable(data: Dataset, count: int) -> bool:
+    """Return whether the joint variances of so many combinations take seconds at most."""
+    return count * sum(chain.gap.size for chain in data.chains) <= _AFFORDABLE
 
 
 def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
@@ -720,7 +725,7 @@ def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
     """
     if joint is False or not is_known(jax.tree.leaves(posterior.sites)[0]):
         return False
-    if joint is None and not is_affordable(posterior, count):
+    if joint is None and not is_affordable(posterior.data, count):
         warn_caller(
             UserWarning(
                 f"Intervals ignore the dependence between competitors: joint ones of {count:,} "

@@ -296,10 +296,11 @@ def _score_at_odds(likelihood: AbstractLikelihood) -> float:
 
 def _expected_score(likelihood: AbstractLikelihood, score: float) -> float:
     """The probability of a win plus half that of a tie, at a known score."""
-    known = jnp.asarray(score, jnp.result_type(float))
+    known = np.asarray(score, jnp.result_type(float))
     resolved = resolve(likelihood, known.dtype)
-    chances = call_compiled(resolved.result_probabilities, known, jnp.zeros_like(known))
-    return float(chances[2] + 0.5 * chances[1])
+    chances = call_compiled(resolved.result_probabilities, known, np.zeros_like(known))
+    _, tie, win = np.asarray(chances)
+    return float(win + 0.5 * tie)
 
 
 class Standing(NamedTuple):

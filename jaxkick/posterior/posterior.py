@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._typing import Array, Float, Int, Key, Scalar
-from jaxkick._xla import is_known
+from jaxkick._xla import is_known, on_host
 from jaxkick.chains.sampling import make_timeline, sample_paths
 from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
@@ -328,14 +328,15 @@ class Posterior(AbstractPredictor, eqx.Module):
             # The entries have scores with the aspects of each match.
             times = index.scale.to_user(numbers)
         if times is None:
-            mean, variance = map(jnp.asarray, _of_feature(index, name, self.entries))
+            mean, variance = map(jax.device_put, _of_feature(index, name, self.entries))
         else:
             times = np.atleast_1d(times)
             numbers = index.to_time(times) if numbers is None else numbers
             mean, variance = self.linear_combination(
                 {name: 1.0}, times, aspects=aspects, allow_unknown=True
             )
-        variance = variance * self._joint_ratio([name], [numbers], joint, aspects)
+        ratio = self._joint_ratio([name], [numbers], joint, aspects)
+        variance = on_host(lambda x: x * ratio, variance)
         return Scores(
             # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
             numbers,

@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Float
-from jaxkick._xla import call_compiled, is_known
+from jaxkick._xla import call_compiled, call_padded, is_known, on_host
 from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError
 from jaxkick.likelihoods import AbstractLikelihood, Distribution
@@ -34,17 +34,17 @@ class AbstractPrediction(eqx.Module):
     @property
     def p_win(self) -> Float[Array, "..."]:
         """The probability that the first side wins; a scalar for one match."""
-        return self.results[..., 2]
+        return on_host(lambda x: x[..., 2], self.results)
 
     @property
     def p_tie(self) -> Float[Array, "..."]:
         """The probability of a tie; zero under a likelihood without ties."""
-        return self.results[..., 1]
+        return on_host(lambda x: x[..., 1], self.results)
 
     @property
     def p_loss(self) -> Float[Array, "..."]:
         """The probability that the first side loses."""
-        return self.results[..., 0]
+        return on_host(lambda x: x[..., 0], self.results)
 
     @property
     @abc.abstractmethod
@@ -52,7 +52,7 @@ class AbstractPrediction(eqx.Module):
         """The probabilities of loss, tie and win of the first side, along the last axis."""
 
     @abc.abstractmethod
-    def _columns(self) -> dict[str, Float[Array, "..."]]:
+    def _columns(self) -> dict[str, ArrayLike]:
         """Collect the arrays of the table by name."""
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -93,7 +93,7 @@ class Prediction(AbstractPrediction):
     @property
     def probabilities(self) -> Float[Array, "... L"]:
         """The probability of each outcome, in the order of `likelihood.levels`."""
-        return call_compiled(self.likelihood.probabilities, self.mean, self.variance)
+        return call_padded(self.likelihood.probabilities, self.mean, self.variance)
 
     def log_prob(self, outcome: ArrayLike) -> Float[Array, "..."]:
         """Return the log probability (or log density) of an outcome of each match.
@@ -102,18 +102,22 @@ class Prediction(AbstractPrediction):
             DataError: if an outcome is not valid for the likelihood.
         """
         self._check(outcome, "outcome")
-        outcome = jnp.broadcast_to(jnp.asarray(outcome, self.mean.dtype), self.mean.shape)
-        return self.likelihood.predictive_log_prob(outcome, self.mean, self.variance)
+        if is_known(outcome):
+            outcome = np.broadcast_to(np.asarray(outcome, self.mean.dtype), self.mean.shape)
+        else:
+            outcome = jnp.broadcast_to(outcome.astype(self.mean.dtype), self.mean.shape)
+        method = self.likelihood.predictive_log_prob
+        return call_padded(method, outcome, self.mean, self.variance)
 
     @property
     def outcome_mean(self) -> Float[Array, "..."]:
         """The expected outcome, if outcomes are numbers; NaN if it does not exist."""
-        return call_compiled(self.likelihood.predictive_mean, self.mean, self.variance)
+        return call_padded(self.likelihood.predictive_mean, self.mean, self.variance)
 
     @property
     def outcome_variance(self) -> Float[Array, "..."]:
         """The variance of the outcome, if outcomes are numbers; NaN if it does not exist."""
-        return call_compiled(self.likelihood.predictive_variance, self.mean, self.variance)
+        return call_padded(self.likelihood.predictive_variance, self.mean, self.variance)
 
     def outcome_quantile(self, probability: ArrayLike) -> Float[Array, "..."]:
         """Return a quantile of the outcome, if outcomes are numbers.
@@ -161,26 +165,26 @@ class Prediction(AbstractPrediction):
 
     @property
     def results(self) -> Float[Array, "... 3"]:
-        return call_compiled(self.likelihood.result_probabilities, self.mean, self.variance)
+        return call_padded(self.likelihood.result_probabilities, self.mean, self.variance)
 
-    def _columns(self) -> dict[str, Float[Array, "..."]]:
+    def _columns(self) -> dict[str, ArrayLike]:
         likelihood = self.likelihood
-        columns = {"score_mean": self.mean, "score_deviation": jnp.sqrt(self.variance)}
+        columns = {"score_mean": self.mean, "score_deviation": np.sqrt(self.variance)}
         if not likelihood.levels:
             moments = {
                 "expected": self.outcome_mean,
-                "expected_deviation": jnp.sqrt(self.outcome_variance),
+                "expected_deviation": np.sqrt(self.outcome_variance),
             }
             # Moments that do not exist are left out.
             columns |= {
-                name: x for name, x in moments.items() if not (x.size and jnp.isnan(x).all())
+                name: x for name, x in moments.items() if not (x.size and np.isnan(x).all())
             }
         if likelihood.has_results:
-            loss, tie, win = jnp.moveaxis(self.results, -1, 0)
+            loss, tie, win = np.moveaxis(np.asarray(self.results), -1, 0)
             ties = {"p_tie": tie} if likelihood.has_ties else {}
             return {**columns, "p_win": win, **ties, "p_loss": loss}
         if likelihood.levels:
-            probabilities = self.probabilities
+            probabilities = np.asarray(self.probabilities)
             for place, level in enumerate(likelihood.levels):
                 columns[f"p_{level:g}"] = probabilities[..., place]
         return columns
@@ -243,8 +247,8 @@ class CountsPrediction(AbstractPrediction):
         win = jnp.sum(jnp.tril(grid, -1), axis=(-2, -1))
         return jnp.stack([loss, tie, win], axis=-1) / (loss + tie + win)[..., None]
 
-    def _columns(self) -> dict[str, Float[Array, "..."]]:
-        loss, tie, win = jnp.moveaxis(self.results, -1, 0)
+    def _columns(self) -> dict[str, ArrayLike]:
+        loss, tie, win = np.moveaxis(np.asarray(self.results), -1, 0)
         expected = {
             "first_expected": self.first.outcome_mean,
             "second_expected": self.second.outcome_mean,

@@ -11,7 +11,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Float, Int, Scalar
-from jaxkick._xla import is_known
+from jaxkick._xla import is_known, jit_once, on_host, pad_to_power_of_two
 from jaxkick.chains.interpolation import Queries, interpolate
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
@@ -27,7 +27,7 @@ from jaxkick.kernels import Epoch
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
-__all__ = ["Scores", "pad_to_power_of_two", "queries_of", "score_combinations", "score_table"]
+__all__ = ["Scores", "queries_of", "score_combinations", "score_table"]
 
 
 class Scores(eqx.Module):
@@ -167,7 +167,8 @@ def score_combinations(
         pad_to_power_of_two(sources),
         pad_to_power_of_two(coefficients),
     )
-    return ScoreMoments(*(part[: len(sources)].reshape(query.shape) for part in moments))
+    count, shape = len(sources), query.shape
+    return ScoreMoments(*(on_host(lambda x: x[:count].reshape(shape), x) for x in moments))
 
 
 class _Part(NamedTuple):
@@ -186,13 +187,6 @@ class _Part(NamedTuple):
     known: tuple[Chain, States] | None
 
 
-def pad_to_power_of_two(array: np.ndarray) -> np.ndarray:
-    """Repeat the last row until the length is a power of two, so that few programs compile."""
-    room = (1 << max(len(array) - 1, 0).bit_length()) - len(array)
-    padding = array[-1:] if len(array) else np.zeros((1, *array.shape[1:]), array.dtype)
-    return np.concatenate([array, np.repeat(padding, room, axis=0)]) if room else array
-
-
 def queries_of(location: Location, base: int) -> Queries:
     """Convert positions in all chains to positions in the chain that begins at `base`."""
 
@@ -209,7 +203,7 @@ def queries_of(location: Location, base: int) -> Queries:
     )
 
 
-@eqx.filter_jit
+@jit_once
 def _combine(
     model: Model,
     epoch: Epoch,

@@ -233,7 +233,7 @@ def _sort(posterior: Posterior, cast: Cast, span: Span) -> tuple[Standing, np.nd
     query = posterior._alone(competitors.features, time)
     mean, variance = (np.asarray(part, np.float64) for part in posterior._score_query(query))
     order, covariance = np.argsort(-mean, kind="stable"), None
-    if is_affordable(posterior, len(mean)):
+    if is_affordable(posterior.data, len(mean)):
         covariance = covariance_of(posterior, query)[np.ix_(order, order)]
     alone = variance[order]
     variance = alone if covariance is None else np.diagonal(covariance)

@@ -87,7 +87,7 @@ def test_new_matches_do_not_compile():
         return matches(count, seed, names, begin, outcomes=(-1.0, 1.0))
 
     watched = jk.Model(jk.kernels.Matern12(1.0, 2.0), Watched())
-    posterior = jk.infer(watched, dataset(wins(33, 3)))
+    posterior = jk.infer(watched, dataset(wins(57, 3)))
     shapes = jax.tree.map(np.shape, posterior.data.without_index())
     before = len(Watched.traces)
     # The padded shapes have room for seven more, and inference compiled for a warm start.
@@ -96,7 +96,7 @@ def test_new_matches_do_not_compile():
         assert jax.tree.map(np.shape, posterior.data.without_index()) == shapes
     assert len(Watched.traces) == before
     posterior = posterior.update(wins(1, 50, begin=20.0))
-    assert len(posterior.data) == 41
+    assert len(posterior.data) == 65
     traces = len(Watched.traces)
     # Once they overflow, the next ones have room again.
     for step in range(7):
