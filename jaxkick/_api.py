@@ -17,6 +17,7 @@ from jaxkick.learning import History as History
 from jaxkick.learning import learn as learn
 from jaxkick.learning import suggest_model as suggest_model
 from jaxkick.model import Model as Model
+from jaxkick.newcomers import Newcomers as Newcomers
 from jaxkick.online import Stream as Stream
 from jaxkick.parameters import AbstractParameter as AbstractParameter
 from jaxkick.parameters import Correlation as Correlation

@@ -37,7 +37,7 @@ from jaxkick.data.schema import GENERAL, Groups, Schema, group_of
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.inference.checks import check_fit, check_kinds, check_outcomes
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import Epoch
+from jaxkick.kernels import Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
@@ -144,7 +144,9 @@ class Rule(eqx.Module):
     def scores(self, number: int, state: GroupState, time: StepTime) -> ScoreMoments:
         """Compute means and variances of the scores of features of one group."""
         h = self.measurement(number, time)
-        mean = self.model.mean_of(self.groups[number], 0, self.dtype)
+        instant = Instant(time.offset, time.age, self.epoch)
+        features = jnp.zeros(time.offset.shape, jnp.int32)
+        mean = self.model.mean_of(self.groups[number], features, instant, self.dtype)
         mean = mean if time.aspects is None else mean * time.aspects[GENERAL]
         variance = jnp.einsum("...i,...ij,...j->...", h, state.P, h)
         return ScoreMoments(mean + jnp.sum(state.m * h, axis=-1), variance)
