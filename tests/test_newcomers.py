@@ -309,3 +309,47 @@ def test_errors():
         jk.Newcomers([1.0, 2.0], mean=[1.0, 2.0, 3.0])
     with pytest.raises(jk.DataError, match="`fade` must be a number"):
         jk.Newcomers(1.0, fade=[1.0, 2.0])
+
+
+def duels(arrivals, days=100, **options):
+    """One match a day of all pairs that are there; competitor n arrives at `arrivals[n]`."""
+    rows = []
+    for day in range(days):
+        there = [n for n, arrival in enumerate(arrivals) if arrival <= day]
+        order = np.roll(there, day)
+        rows += [(day, f"p{a}", f"p{b}") for a, b in zip(order[::2], order[1::2], strict=False)]
+    day, first, second = map(np.array, zip(*rows, strict=True))
+    columns = {"time": day.astype(float), "first": first, "second": second}
+    columns["outcome"] = np.where(np.arange(len(day)) % 3, 1.0, -1.0)
+    return read(columns, **options)
+
+
+def test_suggested_newcomers():
+    """A tenth of the span of the matches that count, and at least twenty of either kind."""
+    many, few = duels([0] * 20 + [50] * 20), duels([0] * 20 + [50] * 19)
+    model = jk.suggest_model(many)
+    assert model.newcomers.since == (pytest.approx(9.9),)
+    assert float(model.newcomers.mean) == 0.0
+    assert float(model.newcomers.variance_ratio) == 1.0
+    assert jk.suggest_model(few).newcomers is None
+    assert jk.suggest_model(few, newcomers=True).newcomers.since == (pytest.approx(9.9),)
+    assert jk.suggest_model(many, newcomers=False).newcomers is None
+    assert jk.suggest_model(few, newcomers=[30.0, 60.0]).newcomers.since == (30.0, 60.0)
+    early = many.index.times < 50
+    assert jk.suggest_model(many, mask=early).newcomers is None
+    with pytest.raises(jk.DataError, match="`newcomers` leaves no newcomer with a first match"):
+        jk.suggest_model(many, newcomers=True, mask=early)
+    with pytest.raises(jk.DataError, match="or none but newcomers"):
+        jk.suggest_model(many, newcomers=-1.0)
+
+
+def test_suggested_newcomers_are_competitors():
+    """Not covariates, home advantages or pairs that appear late."""
+    data = duels([0] * 20 + [50] * 20, home=True, pairs=True)
+    assert set(jk.suggest_model(data).newcomers) == {"skill"}
+    columns = table(60)
+    columns["rest"] = 1.0 * (columns["time"] > 1.0)
+    early = np.isin(columns["first"], list("abcd")) & np.isin(columns["second"], list("abcd"))
+    columns = {name: values[early] for name, values in columns.items()}
+    with pytest.raises(jk.DataError, match="leaves no newcomer"):
+        jk.suggest_model(read(columns, covariates={"rest": "rest"}), newcomers=True)
