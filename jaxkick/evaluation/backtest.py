@@ -248,6 +248,7 @@ def walk_forward(
     stop: Any = None,
     relearn: Period | None = None,
     ties: bool | None = None,
+    recalibrate: bool = False,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
 ) -> Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts]:
@@ -277,6 +278,8 @@ def walk_forward(
             before the first block; or a period like `every` for the start of each period.
         ties: whether matches may be tied, for differences and counts; if `None`, whether one
             was before the first block.
+        recalibrate: whether to correct the forecasts of each block by what became of the forecasts
+            of earlier blocks; see `Forecasts.recalibrated`.
         progress: `True` for a line on standard error, or a function that is called with the
             number of blocks done and the number of all blocks.
         checkpoint: a file that is written while blocks are predicted, at little cost. If it
@@ -300,6 +303,12 @@ def walk_forward(
     past = blocks.number < blocks.tested[0]
     if isinstance(forecaster, Refit) and forecaster.model is None:
         relearn = "start" if relearn is None else relearn
+    if recalibrate and data.schema is not None and data.schema.is_ranking:
+        raise DataError(
+            "{argument} is True, but the data are rankings",
+            "Recalibration is for matches of two sides.",
+            argument="recalibrate",
+        )
     stretches = _stretches(data, blocks, relearn)
     if isinstance(forecaster, Refit) and forecaster.model is None:
         forecaster = dataclasses.replace(forecaster, model=suggest_model(data, mask=past))
@@ -332,7 +341,8 @@ def walk_forward(
             found[kind] = RankForecasts.of(*common, models, walk.unconverged.tolist())
         else:
             tied = _had_ties(part, past & chosen) if ties is None else ties
-            found[kind] = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
+            each = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
+            found[kind] = each.recalibrated() if recalibrate else each
     return found if data.index.kind_names else found[""]
 
 
