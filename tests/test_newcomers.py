@@ -325,14 +325,14 @@ def duels(arrivals, days=100, **options):
 
 
 def test_suggested_newcomers():
-    """A tenth of the span of the matches that count, and at least twenty of either kind."""
+    """After a tenth of the 1,500 matches that count, and at least twenty of either kind."""
     many, few = duels([0] * 20 + [50] * 20), duels([0] * 20 + [50] * 19)
     model = jk.suggest_model(many)
-    assert model.newcomers.since == (pytest.approx(9.9),)
+    assert model.newcomers.since == (15.0,)
     assert float(model.newcomers.mean) == 0.0
     assert float(model.newcomers.variance_ratio) == 1.0
     assert jk.suggest_model(few).newcomers is None
-    assert jk.suggest_model(few, newcomers=True).newcomers.since == (pytest.approx(9.9),)
+    assert jk.suggest_model(few, newcomers=True).newcomers.since == (14.0,)
     assert jk.suggest_model(many, newcomers=False).newcomers is None
     assert jk.suggest_model(few, newcomers=[30.0, 60.0]).newcomers.since == (30.0, 60.0)
     early = many.index.times < 50

@@ -33,7 +33,7 @@ _TIE_VARIANCE = 0.1
 # Aspects start with a tenth of the variance of the general skill, and strong attacks with strong
 # defences.
 _ASPECT_SHARE, _ROLE_CORRELATION = 0.1, 0.5
-# Competitors are newcomers after a tenth of the time, if there are so many of them and of others.
+# Competitors are newcomers after a tenth of the matches, if there are so many of either kind.
 _BURN_IN, _LEAST_NEWCOMERS = 0.1, 20
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
@@ -62,11 +62,10 @@ def suggest_model(
             `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`, else
             `Gaussian`. For data of several kinds, a mapping from kinds to any of these.
         kernel: the class of the kernel that changes with time.
-        newcomers: which competitors are newcomers. `True`: those whose first match comes after the
-            first tenth of the time from the first match of the data to the last. A time, as in
-            the data: those whose first match is then or later; several times for cohorts. `False`:
-            none. If `None`, as `True` where that makes at least 20 newcomers and leaves 20 others
-            in a group.
+        newcomers: which competitors are newcomers. `True`: those whose own first match comes after
+            the first tenth of all matches. A time, as in the data: those whose first match is
+            then or later; several times for cohorts. `False`: none. If `None`, as `True` where
+            that makes at least 20 newcomers and leaves 20 others in a group.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
     Returns:
@@ -172,9 +171,10 @@ def _newcomers_for(data: Dataset, used: np.ndarray, newcomers: Any) -> dict[str,
     if newcomers is False:
         return {}
     times = index.times[used]
-    begin, end = float(times.min()), float(times.max())
-    automatic = newcomers is None or newcomers is True
-    since = begin + _BURN_IN * (end - begin) if automatic else index.to_time(newcomers, "newcomers")
+    if newcomers is None or newcomers is True:
+        since = np.sort(times)[int(_BURN_IN * len(times))]
+    else:
+        since = index.to_time(newcomers, "newcomers")
     since = np.unique(since)
     first = np.full(len(index.names), np.inf)
     features = index.features[used]
@@ -189,7 +189,7 @@ def _newcomers_for(data: Dataset, used: np.ndarray, newcomers: Any) -> dict[str,
         if late >= least and len(own) - late >= least:
             found[group] = Newcomers(since)
     if not found and newcomers is not None:
-        start, stop = index.scale.to_user(np.array([since[0], end]))
+        start, stop = index.scale.to_user(np.array([since[0], times.max()]))
         raise DataError(
             f"{{argument}} leaves no newcomer with a first match from {start} to {stop}, or none "
             "but newcomers",
