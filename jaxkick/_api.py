@@ -14,9 +14,11 @@ from jaxkick.inference.infer import log_marginal_likelihood as log_marginal_like
 from jaxkick.io import load as load
 from jaxkick.io import save as save
 from jaxkick.learning import History as History
+from jaxkick.learning import Predictive as Predictive
 from jaxkick.learning import learn as learn
 from jaxkick.learning import suggest_model as suggest_model
 from jaxkick.model import Model as Model
+from jaxkick.newcomers import Newcomers as Newcomers
 from jaxkick.online import Stream as Stream
 from jaxkick.parameters import AbstractParameter as AbstractParameter
 from jaxkick.parameters import Correlation as Correlation

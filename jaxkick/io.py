@@ -42,6 +42,7 @@ from jaxkick.inference.problem import ScoreMoments, restart_ages
 from jaxkick.inference.status import Status
 from jaxkick.kernels import FIRST, AbstractKernel, Instant
 from jaxkick.model import Model
+from jaxkick.newcomers import Newcomers
 from jaxkick.online import GroupState, Roster, Stream
 from jaxkick.parameters import (
     AbstractParameter,
@@ -293,7 +294,7 @@ _PUBLIC = [getattr(part, name) for part in (kernels, likelihoods) for name in pa
 _CLASSES = [
     *(each for each in _PUBLIC if isinstance(each, type)),
     *(Positive, Real, Fixed, Ordered, Correlation, Tied),
-    *(Model, ExpectationPropagation, ReverseKL),
+    *(Model, Newcomers, ExpectationPropagation, ReverseKL),
     *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState),
 ]
 _KNOWN = {each.__name__: each for each in _CLASSES}

@@ -8,8 +8,9 @@ from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Float, Int
 from jaxkick.errors import DataError
-from jaxkick.kernels import AbstractKernel
+from jaxkick.kernels import AbstractKernel, Instant
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.newcomers import Entering, Newcomers, read_newcomers
 from jaxkick.parameters import AbstractParameter, Fixed, named, real
 
 __all__ = ["Model"]
@@ -29,12 +30,15 @@ class Model(eqx.Module):
             (features,) in the order of `Dataset.names`; zero if `None`.
         newcomer_mean: the prior mean of features that are not in the data, if each feature has
             its own mean.
+        newcomers: the prior of competitors whose first match comes late: one, or a dictionary
+            by group; as for all others if `None`.
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
     likelihood: AbstractLikelihood | dict[str, AbstractLikelihood]
     mean: AbstractParameter | dict[str, AbstractParameter] | None = None
     newcomer_mean: AbstractParameter | None = None
+    newcomers: Newcomers | dict[str, Newcomers] | None = None
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class Model(eqx.Module):
         | AbstractParameter
         | None = None,
         newcomer_mean: ArrayLike | AbstractParameter | None = None,
+        newcomers: Newcomers | Mapping[str, Newcomers] | None = None,
     ):
         """Combine kernels, a likelihood and prior means.
 
@@ -60,11 +65,15 @@ class Model(eqx.Module):
             newcomer_mean: the prior mean of features that are not in the data, if `mean` is an
                 array. Without it such features cannot be predicted or added. If `mean` is not
                 an array, a newcomer has the mean of its group, and this must be `None`.
+            newcomers: the prior mean and variance of competitors whose first match comes late;
+                see `Newcomers`. A mapping from groups to them if `kernel` is a mapping. Default:
+                the prior of all others.
 
         Raises:
-            TypeError: if a kernel or the likelihood has the wrong type.
+            TypeError: if a kernel, the likelihood or `newcomers` has the wrong type.
             DataError: if `mean` has the wrong shape, or a group that has no kernel, or
-                `newcomer_mean` is given and `mean` is not an array.
+                `newcomer_mean` is given and `mean` is not an array, or `newcomers` has a group
+                that has no kernel.
         """
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"skill": kernel}
         for group, part in kernels.items():
@@ -84,6 +93,7 @@ class Model(eqx.Module):
         self.likelihood = dict(likelihood) if isinstance(likelihood, Mapping) else likelihood
         self.mean = _read_mean(mean, kernels if isinstance(kernel, Mapping) else None)
         self.newcomer_mean = None if newcomer_mean is None else _as_constant(newcomer_mean)
+        self.newcomers = read_newcomers(newcomers, kernels if isinstance(kernel, Mapping) else None)
         if newcomer_mean is not None and not self.has_feature_means:
             raise DataError(
                 "{argument} is given, but {mean} has no number for each feature",
@@ -110,7 +120,7 @@ class Model(eqx.Module):
             )
 
     def kernel_of(self, group: str) -> AbstractKernel:
-        """Return the kernel of a group of features.
+        """Return the kernel of a group of features, with the prior of its newcomers.
 
         Args:
             group: the name of the group.
@@ -118,8 +128,9 @@ class Model(eqx.Module):
         Raises:
             DataError: if the model has kernels by group and this group has none.
         """
+        newcomers = self.newcomers_of(group)
         if isinstance(self.kernel, AbstractKernel):
-            return self.kernel
+            return self.kernel if newcomers is None else Entering(self.kernel, newcomers)
         if group not in self.kernel:
             known = ", ".join(repr(name) for name in self.kernel)
             raise DataError(
@@ -128,7 +139,12 @@ class Model(eqx.Module):
                 f"Add a kernel for {group!r} to `Model(kernel={{...}})`, or put its features into "
                 "another group with `groups=` of the data set.",
             )
-        return self.kernel[group]
+        kernel = self.kernel[group]
+        return kernel if newcomers is None else Entering(kernel, newcomers)
+
+    def newcomers_of(self, group: str) -> Newcomers | None:
+        """Return the prior of a group's newcomers; `None` if they are as all others."""
+        return self.newcomers.get(group) if isinstance(self.newcomers, dict) else self.newcomers
 
     def likelihood_of(self, kind: str) -> AbstractLikelihood:
         """Return the likelihood of a kind of observation.
@@ -189,35 +205,44 @@ class Model(eqx.Module):
             single = self.mean.value.ndim == 0
             mean = f"{float(self.mean.value):.3g}" if single else "one for each feature"
             lines.append(f"prior mean: {mean}")
+        parts = self.newcomers if isinstance(self.newcomers, dict) else {"": self.newcomers}
+        for group, newcomers in parts.items():
+            if newcomers is not None:
+                label = f"newcomers of {group}" if group else "newcomers"
+                lines.append(f"{label}: {newcomers.describe(unit)}")
         for kind, likelihood in self.likelihoods.items():
             lines.append(f"{kind or 'outcome'}: {likelihood.describe()}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        means = {"mean": self.mean, "newcomer_mean": self.newcomer_mean}
-        shown = "".join(f", {name}={each!r}" for name, each in means.items() if each is not None)
+        names = ("mean", "newcomer_mean", "newcomers")
+        further = {name: getattr(self, name) for name in names}
+        shown = "".join(f", {name}={each!r}" for name, each in further.items() if each is not None)
         return f"Model(kernel={self.kernel!r}, likelihood={self.likelihood!r}{shown})"
 
     def mean_of(
-        self, group: str, features: Int[ArrayLike, "..."], dtype: jnp.dtype
+        self, group: str, features: Int[ArrayLike, "..."], instant: Instant, dtype: jnp.dtype
     ) -> Float[Array, "..."]:
-        """Return the prior means of features of one group.
+        """Return the prior means of features of one group at instants of their lives.
 
         Args:
             group: the name of the group.
             features: integer indices of features; -1 for an unknown feature, whose mean is that
                 of its group, or `newcomer_mean` if each feature has its own.
+            instant: times since the epoch and since each feature's first match, in the shape of
+                `features`.
             dtype: floating-point type of the result.
         """
-        features = jnp.asarray(features)
+        features, newcomers = jnp.asarray(features), self.newcomers_of(group)
+        added = 0.0 if newcomers is None else newcomers.mean_at(instant).astype(dtype)
         mean = self.mean.get(group) if isinstance(self.mean, dict) else self.mean
         if mean is None:
-            return jnp.zeros(features.shape, dtype)
+            return jnp.broadcast_to(jnp.asarray(added, dtype), features.shape)
         values = mean.value.astype(dtype)
         if values.ndim == 0:
-            return jnp.broadcast_to(values, features.shape)
+            return jnp.broadcast_to(values + added, features.shape)
         newcomer = 0.0 if self.newcomer_mean is None else self.newcomer_mean.value.astype(dtype)
-        return jnp.where(features < 0, newcomer, jnp.take(values, features, mode="clip"))
+        return jnp.where(features < 0, newcomer, jnp.take(values, features, mode="clip")) + added
 
 
 def _read_mean(

@@ -37,13 +37,23 @@ from jaxkick.data.schema import GENERAL, Groups, Schema, group_of
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.inference.checks import check_fit, check_kinds, check_outcomes
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import Epoch
+from jaxkick.kernels import Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 
-__all__ = ["GroupState", "Matches", "Roster", "Rule", "Stream", "lay_out", "predict_blocks"]
+__all__ = [
+    "GroupState",
+    "Matches",
+    "Past",
+    "Roster",
+    "Rule",
+    "Stream",
+    "check_online",
+    "lay_out",
+    "predict_blocks",
+]
 
 EMPTY = np.iinfo(np.int32).max
 """The feature number of an empty slot. It is out of range, so nothing is written there."""
@@ -144,7 +154,9 @@ class Rule(eqx.Module):
     def scores(self, number: int, state: GroupState, time: StepTime) -> ScoreMoments:
         """Compute means and variances of the scores of features of one group."""
         h = self.measurement(number, time)
-        mean = self.model.mean_of(self.groups[number], 0, self.dtype)
+        instant = Instant(time.offset, time.age, self.epoch)
+        features = jnp.zeros(time.offset.shape, jnp.int32)
+        mean = self.model.mean_of(self.groups[number], features, instant, self.dtype)
         mean = mean if time.aspects is None else mean * time.aspects[GENERAL]
         variance = jnp.einsum("...i,...ij,...j->...", h, state.P, h)
         return ScoreMoments(mean + jnp.sum(state.m * h, axis=-1), variance)
@@ -223,6 +235,69 @@ def predict_blocks(rule: Rule, states: tuple[GroupState, ...], matches: Matches)
         before.append(rule.carry(number, _rows(flat, part.block_slot), part.block_time))
     mean, variance = rule.combine(matches.groups, before)
     return ScoreMoments(mean, jnp.zeros_like(variance) if rule.at_mean else variance)
+
+
+class Past(eqx.Module):
+    """Past matches in time order, divided into blocks, ready for the scan.
+
+    Attributes:
+        matches: the matches.
+        epoch: the origin of time offsets.
+        order: the observation of each match.
+        groups: names of the groups.
+        num_features: number of features.
+    """
+
+    matches: Matches
+    epoch: Epoch
+    order: np.ndarray
+    groups: tuple[str, ...] = eqx.field(static=True)
+    num_features: int = eqx.field(static=True)
+
+    @staticmethod
+    def of(data: Dataset, blocks: np.ndarray, used: np.ndarray) -> "Past":
+        """Lay out observations.
+
+        Args:
+            data: the observations.
+            blocks: block of each observation, increasing with time.
+            used: the observations to lay out, as booleans.
+        """
+        order = np.flatnonzero(used)
+        order = order[np.lexsort((order, data.index.times[order]))]
+        roster, dtype = Roster.of(data), np.dtype(data.outcome.dtype)
+        matches, _ = lay_out(data.observations, order, roster, dtype, blocks=blocks[order])
+        epoch = Epoch.at(roster.epoch, dtype)
+        return Past(matches, epoch, order, roster.groups, len(roster.names))
+
+    def predict(self, rule: Rule) -> ScoreMoments:
+        """Predict the score of each match from earlier blocks."""
+        return predict_blocks(rule, rule.blank_states(self.num_features), self.matches)
+
+
+def check_online(model: Model, data: Dataset) -> None:
+    """Refuse a model or data that the scan cannot process.
+
+    Raises:
+        DataError: if the model has a prior mean for each feature, events of several scores or
+            several kinds of observations, or an outcome is not valid for its likelihood.
+    """
+    check_kinds(model, data)
+    if model.has_feature_means:
+        raise DataError(
+            "{argument} of the model has one value for each feature, but a stream meets new "
+            "features",
+            "Pass one number, or one for each group.",
+            argument="mean",
+        )
+    if any(each.num_predictors != 1 for each in model.likelihoods.values()) or (
+        len(model.likelihoods) > 1
+    ):
+        raise DataError(
+            "A stream processes one score at a time, but the model has events of several "
+            "scores or several kinds of observations",
+            "Use `infer` and `Posterior.update`.",
+        )
 
 
 def _rows(state: GroupState, rows: Array) -> GroupState:
@@ -517,22 +592,7 @@ class Stream(AbstractPredictor):
             DataError: if the model has a prior mean for each feature, or an outcome is not
                 valid for its likelihood.
         """
-        check_kinds(model, data)
-        if isinstance(model.mean, AbstractParameter) and model.mean.value.ndim:
-            raise DataError(
-                "{argument} of the model has one value for each feature, but a stream meets new "
-                "features",
-                "Pass one number, or one for each group.",
-                argument="mean",
-            )
-        if any(each.num_predictors != 1 for each in model.likelihoods.values()) or (
-            len(model.likelihoods) > 1
-        ):
-            raise DataError(
-                "A stream processes one score at a time, but the model has events of several "
-                "scores or several kinds of observations",
-                "Use `infer` and `Posterior.update`.",
-            )
+        check_online(model, data)
         check_fit(model, data, None)
         stream = Stream(model, Roster.of(data), (), (), 0, 0.0)
         return stream._see(data.observations, np.dtype(data.outcome.dtype))

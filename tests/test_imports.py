@@ -15,6 +15,7 @@ LAYERS = [
     ["_math", "parameters"],
     ["kernels", "likelihoods"],
     ["chains", "data", "datasets"],
+    ["newcomers"],
     ["model"],
     ["inference", "posterior"],
     ["online"],

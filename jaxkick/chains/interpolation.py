@@ -12,7 +12,14 @@ from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Adjoint, State, StepModel, StepTime
 
-__all__ = ["Functional", "Queries", "functionals", "interpolate", "take_entries"]
+__all__ = [
+    "Functional",
+    "Queries",
+    "functionals",
+    "interpolate",
+    "query_times",
+    "take_entries",
+]
 
 Tree = TypeVar("Tree")
 
@@ -88,6 +95,18 @@ def interpolate(
 
 def functionals(model: StepModel, chain: Chain, states: States, queries: Queries) -> Functional:
     """Express scores at any times by their neighbours; see `interpolate` for the arguments."""
+    left, now, right = _neighbours(chain, queries)
+    covariance = take_entries(states.past.P, queries.left)
+    return jax.vmap(functools.partial(_functional, model))(covariance, left, now, right)
+
+
+def query_times(chain: Chain, queries: Queries) -> StepTime:
+    """The times of queries, with the ages of their features."""
+    return _neighbours(chain, queries)[1]
+
+
+def _neighbours(chain: Chain, queries: Queries) -> tuple[StepTime, StepTime, StepTime]:
+    """The times of the left entries, of the queries and of the right entries."""
 
     def neighbour(positions, gap):
         offset, age = take_entries((chain.offset, chain.age), positions)
@@ -102,8 +121,7 @@ def functionals(model: StepModel, chain: Chain, states: States, queries: Queries
         jnp.where(queries.right >= 0, right.age - queries.right_gap, queries.age),
     )
     now = StepTime(queries.left_gap, queries.offset, age, queries.left < 0, queries.aspects)
-    covariance = take_entries(states.past.P, queries.left)
-    return jax.vmap(functools.partial(_functional, model))(covariance, left, now, right)
+    return left, now, right
 
 
 def take_entries(tree: Tree, positions: Int[Array, " Q"]) -> Tree:

@@ -16,6 +16,7 @@ import numpy as np
 
 import jaxkick as jk
 from jaxkick.errors import DataError
+from jaxkick.kernels import Instant
 
 __all__ = ["from_history", "from_parameters", "to_history", "to_parameters"]
 
@@ -57,8 +58,10 @@ def to_parameters(model: jk.Model, beta: float = 1.0) -> dict[str, float]:
         DataError: if TrueSkillThroughTime has no equivalent model.
     """
     unit = math.sqrt(2.0) * beta
-    sigma, gamma = _deviations(model.kernel)
-    mean = model.mean_of("skill", 0, np.dtype(float))
+    sigma, gamma = _deviations(
+        model.kernel if model.newcomers is None else model.kernel_of("skill")
+    )
+    mean = model.mean_of("skill", 0, Instant.at(0.0), np.dtype(float))
     return {
         "mu": float(mean) * unit,
         "sigma": sigma * unit,
@@ -122,7 +125,9 @@ def to_history(model: jk.Model, data: jk.Dataset) -> dict[str, Any]:
     deviations = {_deviations(model.kernel_of(chain.group)) for chain in data.chains}
     means: set[float] = set()
     for chain in data.chains:
-        found = model.mean_of(chain.group, np.unique(chain.feature), chain.gap.dtype)
+        features = np.unique(chain.feature)
+        instant = Instant.at(np.zeros(len(features)))
+        found = model.mean_of(chain.group, features, instant, chain.gap.dtype)
         means |= set(np.atleast_1d(found).tolist())
     if len(deviations) > 1 or len(means) > 1:
         raise DataError(

@@ -21,6 +21,7 @@ from jaxkick.evaluation.metrics import (
     ranked_probability_score,
 )
 from jaxkick.evaluation.rank_forecasts import RankForecasts, RankSummary
+from jaxkick.evaluation.recalibration import Recalibration
 
 __all__ = [
     "AbstractForecaster",
@@ -32,6 +33,7 @@ __all__ = [
     "Random",
     "RankForecasts",
     "RankSummary",
+    "Recalibration",
     "Refit",
     "Summary",
     "TrueSkill",

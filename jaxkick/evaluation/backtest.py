@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -15,9 +15,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxkick.chains.step import Site
-from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.encoding import Index
+from jaxkick.data.periods import Period, number_periods, read_time
 from jaxkick.data.queries import Query
 from jaxkick.data.sides import Block
 from jaxkick.errors import DataError
@@ -45,11 +44,6 @@ __all__ = [
     "walk_forward",
 ]
 
-Period: TypeAlias = str | Callable[[np.ndarray], Any]
-"""`"day"`, `"week"`, `"month"`, `"year"`, or a function from times to one label for each."""
-
-_CALENDAR = {"day": "D", "week": "W", "month": "M", "year": "Y"}  # NumPy's units
-_THURSDAY = 3  # day 0 is a Thursday, and weeks start on Mondays
 _BAR = 30
 
 
@@ -284,6 +278,7 @@ def walk_forward(
     stop: Any = None,
     relearn: Period | None = None,
     ties: bool | None = None,
+    recalibrate: bool = False,
     progress: bool | Callable[[int, int], None] = False,
     checkpoint: str | os.PathLike | None = None,
 ) -> Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts]:
@@ -313,6 +308,8 @@ def walk_forward(
             before the first block; or a period like `every` for the start of each period.
         ties: whether matches may be tied, for differences and counts; if `None`, whether one
             was before the first block.
+        recalibrate: whether to correct the forecasts of each block by what became of the forecasts
+            of earlier blocks; see `Forecasts.recalibrated`.
         progress: `True` for a line on standard error, or a function that is called with the
             number of blocks done and the number of all blocks.
         checkpoint: a file that is written while blocks are predicted, at little cost. If it
@@ -336,6 +333,12 @@ def walk_forward(
     past = blocks.number < blocks.tested[0]
     if isinstance(forecaster, Refit) and forecaster.model is None:
         relearn = "start" if relearn is None else relearn
+    if recalibrate and data.schema is not None and data.schema.is_ranking:
+        raise DataError(
+            "{argument} is True, but the data are rankings",
+            "Recalibration is for matches of two sides.",
+            argument="recalibrate",
+        )
     stretches = _stretches(data, blocks, relearn)
     if isinstance(forecaster, Refit) and forecaster.model is None:
         forecaster = dataclasses.replace(forecaster, model=suggest_model(data, mask=past))
@@ -368,7 +371,8 @@ def walk_forward(
             found[kind] = RankForecasts.of(*common, models, walk.unconverged.tolist())
         else:
             tied = _had_ties(part, past & chosen) if ties is None else ties
-            found[kind] = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
+            each = Forecasts.of(*common, tied, models, walk.unconverged.tolist())
+            found[kind] = each.recalibrated() if recalibrate else each
     return found if data.index.kind_names else found[""]
 
 
@@ -414,10 +418,10 @@ def _had_ties(data: Dataset, past: np.ndarray) -> bool:
 def make_blocks(data: Dataset, start: Any, every: Period, stop: Any = None) -> Blocks:
     """Divide matches into blocks, and choose those to predict; arguments as in `walk_forward`."""
     times = data.index.times
-    number = _periods(data.index, every, "every")
-    tested = times >= _one_time(data.index, start, "start")
+    number = number_periods(data.index, every, "every")
+    tested = times >= read_time(data.index, start, "start")
     if stop is not None:
-        tested &= times < _one_time(data.index, stop, "stop")
+        tested &= times < read_time(data.index, stop, "stop")
     rows = np.flatnonzero(tested)
     if not rows.size:
         first, last = data.index.scale.to_user(np.array([times.min(), times.max()]))
@@ -551,85 +555,12 @@ def _stretches(data: Dataset, blocks: Blocks, relearn: Period | None) -> list[Bl
         )
     if relearn == "start":
         return [blocks]
-    numbers = _periods(data.index, relearn, "relearn")
+    numbers = number_periods(data.index, relearn, "relearn")
     # A block belongs to the period in which it starts.
     period = np.full(blocks.number.max() + 1, numbers.max())
     np.minimum.at(period, blocks.number, numbers)
     period = period[blocks.tested]
     return [blocks.only(blocks.tested[period == each]) for each in np.unique(period)]
-
-
-def _periods(index: Index, every: Period, argument: str) -> np.ndarray:
-    """Number the periods of observations, increasing with time from 0."""
-    if callable(every):
-        labels = np.asarray(every(index.scale.to_user(index.times)))
-        if labels.shape != index.times.shape:
-            raise DataError(
-                f"{{argument}} returned labels of shape {labels.shape}",
-                f"It must return one label for each of the {len(index.times):,} times.",
-                argument=argument,
-            )
-        if (labels != labels).any():
-            time = index.scale.to_user(index.times[np.argmax(labels != labels)])
-            raise DataError(
-                f"{{argument}} returned no label for the time {time}",
-                "It must return a label for each time.",
-                argument=argument,
-            )
-    else:
-        labels = _calendar(index, every, argument)
-    codes = np.unique(labels, return_inverse=True)[1]
-    order = np.lexsort((codes, index.times))
-    changes = codes[order][1:] != codes[order][:-1]
-    later = index.times[order][1:] > index.times[order][:-1]
-    if changes.sum() != codes.max() or (changes & ~later).any():
-        raise DataError(
-            "{argument} returned labels that overlap in time, so that matches could be predicted "
-            "from later ones",
-            "Return one label for each interval of time.",
-            argument=argument,
-        )
-    number = np.empty(len(order), np.int64)
-    number[order] = np.concatenate([[0], np.cumsum(changes)])
-    return number
-
-
-def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
-    """Number days, weeks, months or years."""
-    if every not in _CALENDAR:
-        raise DataError(
-            f"{{argument}} is {{value}}, but must be {', '.join(map(repr, _CALENDAR))} or a "
-            "function from times to labels",
-            "Such a function is `lambda times: times.astype('datetime64[h]')`.",
-            argument=argument,
-            value=every,
-        )
-    if index.scale.dates:
-        dates = index.scale.to_user(index.times)
-        if every != "week":
-            return dates.astype(f"datetime64[{_CALENDAR[every]}]").astype(np.int64)
-        days = dates.astype("datetime64[D]").astype(np.int64)
-    elif index.unit in UNITS:
-        days = index.times * UNITS[index.unit]
-    else:
-        raise DataError(
-            "{argument} is {value}, but the times of the data are numbers without a unit",
-            "Pass a function from times to labels, such as `numpy.floor`, or build the data set "
-            f"with `unit=`, one of {', '.join(UNITS)}.",
-            argument=argument,
-            value=every,
-        )
-    return np.floor((days + (_THURSDAY if every == "week" else 0)) / UNITS[every]).astype(np.int64)
-
-
-def _one_time(index: Index, value: Any, argument: str) -> float:
-    number = index.scale.to_numbers(value, argument)
-    if np.shape(number):
-        raise DataError(
-            f"{{argument}} has {np.size(number):,} times, but must be a single time",
-            argument=argument,
-        )
-    return float(number)
 
 
 def _reporter(progress: bool | Callable[[int, int], None], total: int) -> Callable[[int], None]:

@@ -23,7 +23,7 @@ from jaxkick.kernels import FIRST, Constant, Epoch, Wiener
 from jaxkick.learning.objective import Template, split
 from jaxkick.likelihoods import AbstractLikelihood, Logit, OrdinalProbit, Probit
 from jaxkick.model import Model
-from jaxkick.online import Matches, Roster, Rule, lay_out, predict_blocks
+from jaxkick.online import Past, Rule
 from jaxkick.parameters import AbstractParameter, Fixed, named, nonnegative, positive
 
 __all__ = ["Elo", "Random", "TrueSkill", "constant_scores", "trueskill_through_time"]
@@ -105,7 +105,7 @@ class _AbstractRatingSystem(AbstractForecaster):
 
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> tuple[Self, bool]:
         """Minimize the mean log loss of past matches, each predicted from earlier blocks."""
-        past = _Past.of(data, blocks, before)
+        past = Past.of(data, blocks.number, blocks.number < before)
         free, frame = split(self)
         start, restore = ravel_pytree(free)
 
@@ -124,48 +124,24 @@ class _AbstractRatingSystem(AbstractForecaster):
         return ()
 
     def forecast(self, data: Dataset, blocks: Blocks, state: PyTree) -> Iterator[Predicted]:
-        past = _Past.of(data, blocks, int(blocks.tested[-1]) + 1)
+        past = Past.of(data, blocks.number, blocks.number <= blocks.tested[-1])
         found = np.empty((2, data.num_observations))
         found[:, past.order] = _predict(self, past)
         moments = ScoreMoments(*found[:, blocks.rows])
         yield Predicted(len(blocks.tested), blocks.rows, moments, state)
 
 
-class _Past(eqx.Module):
-    """The matches of past blocks, ready for the scan."""
-
-    matches: Matches
-    epoch: Epoch
-    order: np.ndarray
-    groups: tuple[str, ...] = eqx.field(static=True)
-    num_features: int = eqx.field(static=True)
-
-    @staticmethod
-    def of(data: Dataset, blocks: Blocks, before: int) -> "_Past":
-        """Lay out the matches of all blocks with a smaller number than `before`."""
-        order = np.flatnonzero(blocks.number < before)
-        order = order[np.lexsort((order, data.index.times[order]))]
-        roster, dtype = Roster.of(data), np.dtype(data.outcome.dtype)
-        numbers = blocks.number[order]
-        matches, _ = lay_out(data.observations, order, roster, dtype, blocks=numbers)
-        epoch = Epoch.at(roster.epoch, dtype)
-        return _Past(matches, epoch, order, roster.groups, len(roster.names))
-
-    def predict(self, system: _AbstractRatingSystem) -> ScoreMoments:
-        rule = system.rule(self.groups, self.epoch)
-        return predict_blocks(rule, rule.blank_states(self.num_features), self.matches)
+@eqx.filter_jit
+def _predict(system: _AbstractRatingSystem, past: Past) -> ScoreMoments:
+    return past.predict(system.rule(past.groups, past.epoch))
 
 
 @eqx.filter_jit
-def _predict(system: _AbstractRatingSystem, past: _Past) -> ScoreMoments:
-    return past.predict(system)
-
-
-@eqx.filter_jit
-def _loss_and_slope(free: PyTree, frame: Template, past: _Past) -> tuple[Scalar, PyTree]:
+def _loss_and_slope(free: PyTree, frame: Template, past: Past) -> tuple[Scalar, PyTree]:
     def loss(free):
         system = frame.fill(free)
-        log_prob = system.log_prob(jnp.asarray(past.matches.outcome), past.predict(system))
+        score = past.predict(system.rule(past.groups, past.epoch))
+        log_prob = system.log_prob(jnp.asarray(past.matches.outcome), score)
         return -jnp.mean(log_prob), -jnp.mean(log_prob)
 
     # Forward mode: there are few parameters, and no states of every match to keep.

@@ -1,7 +1,7 @@
 """Results of a walk-forward evaluation: predictions and their summary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +13,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.evaluation import metrics
 from jaxkick.evaluation.metrics import Calibration, Estimate
+from jaxkick.evaluation.recalibration import Recalibration, recalibrate
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.prediction import CountsPrediction, Prediction
@@ -36,6 +37,9 @@ class Summary(NamedTuple):
         calibration_error: expected calibration error.
         unconverged_fits: number of blocks that were predicted from a fit that did not converge.
         unconverged_learning: number of times that learning did not converge.
+        original_log_loss: log loss before recalibration; `None` without it.
+        recalibration_slope: slope of outcomes on forecast log-odds over all matches: below 1 if
+            the forecasts before recalibration were too sure; `None` without it.
     """
 
     matches: int
@@ -46,12 +50,18 @@ class Summary(NamedTuple):
     calibration_error: Estimate | None
     unconverged_fits: int = 0
     unconverged_learning: int = 0
+    original_log_loss: Estimate | None = None
+    recalibration_slope: float | None = None
 
     def __str__(self) -> str:
         # Zeros and metrics that do not exist are left out.
         shown = {name: value for name, value in self._asdict().items() if value}
         texts = {
-            name: f"{value:,}" if isinstance(value, int) else str(value)
+            name: f"{value:,}"
+            if isinstance(value, int)
+            else f"{value:.3f}"
+            if isinstance(value, float)
+            else str(value)
             for name, value in shown.items()
         }
         return "\n".join(f"{name.replace('_', ' '):26s} {text}" for name, text in texts.items())
@@ -91,11 +101,13 @@ class Forecasts:
             and counts; else the likelihood's own levels, if there are any.
         probabilities: probability of each level.
         labels: number of the level that happened.
-        log_prob: logarithm of the probability or density of `outcome` under the likelihood.
+        log_prob: logarithm of the probability or density of `outcome` under the likelihood,
+            before recalibration.
         models: the models or rating systems that predicted, with their parameters: one, or one
             for each period of `relearn`.
         unconverged_fits: number of blocks that were predicted from a fit that did not converge.
         unconverged_learning: number of times that learning did not converge.
+        recalibration: the correction by earlier forecasts; `None` without it.
     """
 
     rows: np.ndarray
@@ -111,6 +123,7 @@ class Forecasts:
     models: tuple[Any, ...] = ()
     unconverged_fits: int = 0
     unconverged_learning: int = 0
+    recalibration: Recalibration | None = None
 
     @staticmethod
     def of(
@@ -229,7 +242,7 @@ class Forecasts:
         if not self.levels:
             log_loss = estimate(self.log_losses)
             return Summary(len(self), log_loss, None, None, None, None, *unconverged)
-        predicted = (self.probabilities, self.labels)
+        predicted, before = (self.probabilities, self.labels), self.recalibration
         return Summary(
             len(self),
             estimate(self.log_losses),
@@ -238,7 +251,26 @@ class Forecasts:
             estimate(metrics.ranked_probability_score(*predicted)),
             self.calibration(bins=bins, **options).error,
             *unconverged,
+            None if before is None else estimate(metrics.log_loss(before.original, self.labels)),
+            None if before is None else before.current[0],
         )
+
+    def recalibrated(self) -> "Forecasts":
+        """Correct the forecasts of each block by what became of the forecasts before it.
+
+        The log-odds of each forecast are multiplied by a slope, and ties get an offset, both
+        fitted to the forecasts of earlier blocks: no forecast knows its own outcome or later ones.
+        The first block stays as it is.
+
+        Raises:
+            DataError: if outcomes have no levels.
+        """
+        if not self.levels:
+            raise DataError("The outcomes have no levels and no results to recalibrate")
+        original = self.probabilities if self.recalibration is None else self.recalibration.original
+        results = self.levels == (-1.0, 0.0, 1.0)
+        found, by = recalibrate(original, self.labels, self.blocks, 1 if results else None)
+        return replace(self, probabilities=found, recalibration=by)
 
     def calibration(self, **options: Any) -> Calibration:
         """Compute the calibration curve; see `calibration_curve` for the options.

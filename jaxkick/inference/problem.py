@@ -27,6 +27,7 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.events import EventBlock, Events
 from jaxkick.data.schema import GENERAL
 from jaxkick.inference.shared import SharedEffects, find_shared
+from jaxkick.kernels import Instant
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
@@ -473,12 +474,13 @@ def _counted(mask: Bool[Array, " n"] | None, data: Dataset) -> Bool[Array, " N"]
 
 def entry_means(model: Model, data: Dataset) -> tuple[Float[Array, "_ _"], ...] | None:
     """The prior mean of every entry's score, chain by chain; `None` where it is zero."""
-    if model.mean is None:
+    if model.mean is None and model.newcomers is None:
         return None
     dtype = data.coefficients.dtype
 
     def mean_of(chain: Chain) -> Float[Array, "_ _"]:
-        means = model.mean_of(chain.group, chain.feature, dtype)
+        instant = Instant(chain.offset, chain.age, data.epoch)
+        means = model.mean_of(chain.group, chain.feature, instant, dtype)
         return means if chain.aspects is None else means * chain.aspects[GENERAL]
 
     return tuple(map(mean_of, data.chains))

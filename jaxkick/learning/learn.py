@@ -1,4 +1,4 @@
-"""`learn`: choose parameters by maximising the log marginal likelihood."""
+"""`learn`: choose parameters by maximising the log marginal likelihood, or forecasts."""
 
 import contextlib
 import os
@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,17 +17,26 @@ import optax
 from jaxtyping import ArrayLike, PyTree
 
 from jaxkick._typing import Array, Key, Scalar
-from jaxkick._xla import jit_by_size, jit_once
+from jaxkick._xla import jit_once
 from jaxkick.data.dataset import Dataset
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit, check_method, read_mask
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
 from jaxkick.inference.problem import restart_ages
-from jaxkick.inference.solve import Solution, needs_grid
+from jaxkick.inference.solve import needs_grid
 from jaxkick.inference.status import InferenceError
 from jaxkick.io import Checkpoint
-from jaxkick.learning.objective import Evaluation, Objective, Template, named_values, perturb, split
+from jaxkick.learning.objective import (
+    AbstractObjective,
+    Evaluation,
+    Evidence,
+    Template,
+    named_values,
+    perturb,
+    split,
+)
 from jaxkick.learning.optimizers import LBFGS, AbstractOptimizer, Limits, Optax, Run, RunStatus
+from jaxkick.learning.predictive import Predictive, PredictiveObjective
 from jaxkick.learning.suggest import suggest_model
 from jaxkick.model import Model
 
@@ -40,8 +50,9 @@ class History(NamedTuple):
     """The course of learning, step by step; with restarts, that of the best run.
 
     Attributes:
-        values: the log marginal likelihood, plus the log prior if there is one; shape (steps + 1,)
-            as all arrays by step, the starting point first.
+        values: the objective: the log marginal likelihood or the predictive log-probability,
+            plus the log prior if there is one; shape (steps + 1,) as all arrays by step, the
+            starting point first.
         gradient_norms: the norm of its gradient in the unconstrained parameters.
         seconds: the time since the start, over all runs and interruptions.
         inference_steps: the number of inference steps that the value took.
@@ -49,6 +60,7 @@ class History(NamedTuple):
             `"kernel.terms[1].lengthscale"`.
         status: why the run ended, a `RunStatus`.
         runs: the best value of each run: from the given start first, then the restarts.
+        objective: the name of the objective.
     """
 
     values: np.ndarray
@@ -58,6 +70,7 @@ class History(NamedTuple):
     parameters: dict[str, np.ndarray]
     status: RunStatus
     runs: np.ndarray
+    objective: str = "log marginal likelihood"
 
     @property
     def converged(self) -> bool:
@@ -66,7 +79,7 @@ class History(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"History({len(self.values) - 1} steps, log marginal likelihood "
+            f"History({len(self.values) - 1} steps, {self.objective} "
             f"{self.values[0]:.2f} to {self.values.max():.2f}, {self.seconds[-1]:.1f} s, "
             f"{self.status.describe()})"
         )
@@ -77,6 +90,7 @@ def learn(
     data: Dataset,
     method: AbstractMethod | None = None,
     *,
+    objective: str | Predictive = "evidence",
     optimizer: optax.GradientTransformation | None = None,
     max_steps: int = 100,
     tol: float = 0.01,
@@ -103,15 +117,20 @@ def learn(
         model: the starting point: a `Model`; `None` for `suggest_model(data)`; or any object
             from which `build` makes a `Model`.
         data: the observations.
-        method: the inference method; `ExpectationPropagation()` if `None`.
+        method: the inference method; `ExpectationPropagation()` if `None`. The objective
+            `"predictive"` does not need it.
+        objective: what to maximize. `"evidence"`: the log marginal likelihood. `"predictive"`: the
+            log-probability of each match given the earlier ones, in one pass over the matches as
+            in a `Stream`; `Predictive(...)` for its options. Its cost grows with the number of
+            parameters.
         optimizer: an optax optimizer; L-BFGS with a line search if `None`.
         max_steps: maximum number of optimizer steps.
         tol: stop when L-BFGS expects a gain below this many nats (as does the gradient for a
             curvature of 1), or when `patience` steps together have gained less.
         patience: see `tol`. If `None`: 5 for L-BFGS, whose every step gains something, and 20
             for other optimizers.
-        log_prior: function of `model` that is added to the log marginal likelihood; the result
-            is then the maximum a posteriori.
+        log_prior: function of `model` that is added to the objective; with the evidence, the
+            result is then the maximum a posteriori.
         build: function from `model` to a `Model`, such as one that calls a neural network.
         restarts: number of further runs from perturbed starting points; the best run counts.
         key: random key for the perturbations.
@@ -142,43 +161,73 @@ def learn(
     _check_least(max_steps=(max_steps, 0), restarts=(restarts, 0), batch_size=(batch_size, 1))
     start = suggest_model(data, mask=mask) if model is None else model
     free, template = split(start)
-    dtype = data.coefficients.dtype
     method = ExpectationPropagation() if method is None else method
     check_method(method, 1)
-    objective = Objective(
-        template=template,
-        data=restart_ages(data.without_index(), read_mask(mask, data)),
-        method=eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype)),
-        tol=jnp.asarray(inference_tol, dtype),
-        mask=read_mask(mask, data),
-        log_prior=log_prior,
-        build=build,
-    )
-    built = objective.model(free)
+    goal = _choose_objective(objective, data, method, read_mask(mask, data), inference_tol)
+    goal = goal(template, log_prior, build)
+    built = goal.model(free)
     if not isinstance(built, Model):
         raise ValueError(
             f"`model` must be a `Model`, not {type(built).__name__}. For any other object, pass a "
             "function `build` that makes a `Model` from it."
         )
-    check_fit(built, data, objective.mask)
-    if any(each.is_searched for each in built.likelihoods.values()):
+    check_fit(built, data, goal.mask)
+    if isinstance(goal, PredictiveObjective):
+        goal.check(built, data)
+    elif any(each.is_searched for each in built.likelihoods.values()):
         # As `infer` does: where adaptive quadrature fails, integrate over even grids.
-        solution = objective.fit(free, objective.unknown(free).sites)
-        if needs_grid(built, objective.method, solution):
-            objective = replace(objective, method=replace(objective.method, on_grid=True))
+        solution = goal.fit(free, goal.unknown(free).sites)
+        if needs_grid(built, goal.method, solution):
+            goal = replace(goal, method=replace(goal.method, on_grid=True))
     keys = jax.random.split(key, restarts) if restarts else []
     starts = [free, *(perturb(free, each, jitter) for each in keys)]
     size = min(len(starts), _choose_batch_size(data) if batch_size is None else batch_size)
     rule = LBFGS() if optimizer is None else Optax(optimizer)
-    report = _write_progress if progress is True else progress or None
+    report = partial(_write_progress, goal.label) if progress is True else progress or None
     limits = Limits(max_steps, tol, rule.patience if patience is None else patience)
     try:
-        best, history = _optimize(objective, rule, starts, limits, size, checkpoint, report)
+        best, history = _optimize(goal, rule, starts, limits, size, checkpoint, report)
     except InferenceError as error:
-        raise InferenceError(f"{error} {_remedy(start, data, objective, model is None)}") from None
+        raise InferenceError(f"{error} {_remedy(start, data, goal, model is None)}") from None
     if progress is True:
         sys.stderr.write("\n")
     return template.fill(best), history
+
+
+def _choose_objective(
+    objective: object,
+    data: Dataset,
+    method: AbstractMethod | None,
+    mask: Array | None,
+    inference_tol: float,
+) -> Callable[..., Evidence | PredictiveObjective]:
+    """A function from template, log prior and `build` to the objective."""
+    if objective == "predictive":
+        objective = Predictive()
+    if isinstance(objective, Predictive):
+        return partial(objective.prepare, data, mask)
+    if objective != "evidence":
+        raise DataError(
+            '{argument} is {value}, but must be "evidence", "predictive" or `Predictive(...)`',
+            argument="objective",
+            value=objective,
+        )
+    method = ExpectationPropagation() if method is None else method
+    check_method(method, 1)
+    dtype = data.coefficients.dtype
+
+    def evidence(template: Template, log_prior: Any, build: Any) -> Evidence:
+        return Evidence(
+            template=template,
+            data=restart_ages(data.without_index(), mask),
+            method=eqx.tree_at(lambda m: m.damping, method, jnp.asarray(method.damping, dtype)),
+            tol=jnp.asarray(inference_tol, dtype),
+            mask=mask,
+            log_prior=log_prior,
+            build=build,
+        )
+
+    return evidence
 
 
 def _check_least(**limits: tuple[int | None, int]) -> None:
@@ -191,15 +240,16 @@ def _check_least(**limits: tuple[int | None, int]) -> None:
             )
 
 
-def _remedy(start: Any, data: Dataset, objective: Objective, suggested: bool) -> str:
+def _remedy(start: Any, data: Dataset, objective: AbstractObjective, suggested: bool) -> str:
     """Advise what to try where inference fails at the start, except what was just done."""
-    other = ReverseKL if isinstance(objective.method, ExpectationPropagation) else None
     options = [] if objective.log_prior is None else ["check `log_prior`"]
     ranked = isinstance(start, Model) and any(
         each.num_predictors is None for each in start.likelihoods.values()
     )
-    if not ranked:
-        options.append(f"pass method={(other or ExpectationPropagation).__name__}()")
+    if not ranked and isinstance(objective, Evidence):
+        by_ep = isinstance(objective.method, ExpectationPropagation)
+        other = ReverseKL if by_ep else ExpectationPropagation
+        options.append(f"pass method={other.__name__}()")
     if not suggested and isinstance(start, Model):
         with contextlib.suppress(DataError):
             kind = None if isinstance(start.likelihood, dict) else type(start.likelihood)
@@ -210,24 +260,8 @@ def _remedy(start: Any, data: Dataset, objective: Objective, suggested: bool) ->
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _on_host(objective: Objective, data: Dataset) -> np.ndarray | None:
+def _on_host(objective: AbstractObjective, data: Dataset) -> np.ndarray | None:
     return None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
-
-
-# Four programs: inference is that of `infer`, and another optimizer compiles only its own.
-
-
-def _evaluate(objective: Objective, run: Run, batched: bool) -> Evaluation:
-    fit = jax.vmap(objective.fit) if batched else objective.fit
-    return _differentiate(objective, run.trial, fit(run.trial, run.evaluation.sites), batched)
-
-
-@jit_by_size
-def _differentiate(
-    objective: Objective, free: PyTree, solution: Solution, batched: bool
-) -> Evaluation:
-    evaluate = jax.vmap(objective.evaluation) if batched else objective.evaluation
-    return evaluate(free, solution)
 
 
 @jit_once
@@ -240,7 +274,7 @@ def _update(
     optimizer: AbstractOptimizer,
     run: Run,
     evaluation: Evaluation,
-    objective: Objective,
+    objective: AbstractObjective,
     limits: Limits,
     batched: bool,
 ) -> Run:
@@ -251,7 +285,7 @@ def _update(
 
 
 def _optimize(
-    objective: Objective,
+    objective: AbstractObjective,
     optimizer: AbstractOptimizer,
     starts: list[PyTree],
     limits: Limits,
@@ -275,7 +309,7 @@ def _optimize(
     for number, run in enumerate(runs):
         first = number * batch_size
         while _is_active(run, limits):
-            evaluation = _evaluate(objective, run, batched)
+            evaluation = objective.evaluate(run.trial, run.evaluation.sites, batched)
             run = runs[number] = _update(optimizer, run, evaluation, objective, limits, batched)
             seconds, steps = time.perf_counter() - began, np.atleast_1d(run.steps)
             if number == 0 and steps[0] < 0:
@@ -294,7 +328,8 @@ def _optimize(
     values = -np.concatenate([np.atleast_1d(run.best_loss) for run in runs])[: len(starts)]
     place = int(np.argmax(values))
     best = _lane(runs[place // batch_size], place % batch_size, batched)
-    return best.best_point, records[place].to_history(objective.template, best, values)
+    history = records[place].to_history(objective.template, best, values)
+    return best.best_point, history._replace(objective=objective.label)
 
 
 def _is_active(run: Run, limits: Limits) -> bool:
@@ -305,7 +340,7 @@ def _is_active(run: Run, limits: Limits) -> bool:
 
 def _open_checkpoint(
     path: str | os.PathLike | None,
-    objective: Objective,
+    objective: AbstractObjective,
     optimizer: AbstractOptimizer,
     starts: list[PyTree],
     limits: Limits,
@@ -371,6 +406,6 @@ def _choose_batch_size(data: Dataset) -> int:
     return max(1, limit // (2 * _BYTES_PER_ENTRY * entries))
 
 
-def _write_progress(step: int, value: float) -> None:
-    sys.stderr.write(f"\rlearning: step {step}, log marginal likelihood {value:.3f} ")
+def _write_progress(label: str, step: int, value: float) -> None:
+    sys.stderr.write(f"\rlearning: step {step}, {label} {value:.3f} ")
     sys.stderr.flush()

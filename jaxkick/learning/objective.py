@@ -1,5 +1,6 @@
-"""The objective of learning: the negative log marginal likelihood of the free parameters."""
+"""Objectives of learning: functions of the free parameters, by default the log evidence."""
 
+import abc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Int, Key, Scalar
-from jaxkick._xla import call_compiled, hold_constant
+from jaxkick._xla import call_compiled, hold_constant, jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.inference.evidence import evidence_slope, log_evidence
 from jaxkick.inference.fixed_point import Settings
@@ -20,7 +21,15 @@ from jaxkick.inference.solve import Solution, fixed_point, solve
 from jaxkick.inference.status import Status
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
-__all__ = ["Evaluation", "Objective", "Template", "named_values", "perturb", "split"]
+__all__ = [
+    "AbstractObjective",
+    "Evaluation",
+    "Evidence",
+    "Template",
+    "named_values",
+    "perturb",
+    "split",
+]
 
 # Inference that takes longer is hardly worth a step of the optimizer.
 _MAX_STEPS = 1000
@@ -60,17 +69,63 @@ class Template(eqx.Module):
         )
 
 
-class Objective(eqx.Module):
-    """The negative log marginal likelihood (and log prior) of the free leaves.
+class AbstractObjective(eqx.Module):
+    """A function of the free leaves to maximize, plus the log prior.
 
     Attributes:
         template: the model without its free leaves.
+        mask: observations to use; all of them if `None`.
+        log_prior: function of the learnt object, added to the objective.
+        build: function from the learnt object to a `Model`; the identity if `None`.
+    """
+
+    template: eqx.AbstractVar[Template]
+    mask: eqx.AbstractVar[Bool[Array, " N"] | None]
+    log_prior: eqx.AbstractVar[Callable[[Any], Scalar] | None]
+    build: eqx.AbstractVar[Callable[[Any], Any] | None]
+
+    @property
+    @abc.abstractmethod
+    def label(self) -> str:
+        """The name of the objective."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> jnp.dtype:
+        """Floating-point type of the objective."""
+
+    @abc.abstractmethod
+    def unknown(self, free: PyTree) -> Evaluation:
+        """A placeholder before the first evaluation: infinite loss and empty sites."""
+
+    @abc.abstractmethod
+    def loss(self, free: PyTree, start: Sites) -> tuple[Scalar, tuple[Sites, Int[Array, ""]]]:
+        """The loss, differentiable in `free`; sites and the number of inference steps."""
+
+    @abc.abstractmethod
+    def evaluate(self, free: PyTree, start: Sites, batched: bool) -> Evaluation:
+        """The loss and its gradient, compiled; of several points at once if `batched`."""
+
+    def model(self, free: PyTree) -> Any:
+        """The model at a point."""
+        learnt = self.template.fill(free)
+        return learnt if self.build is None else call_compiled(self.build, learnt)
+
+    def prior(self, free: PyTree) -> Scalar:
+        """The log prior at a point; zero if there is none."""
+        if self.log_prior is None:
+            return jnp.zeros((), self.dtype)
+        return jnp.asarray(self.log_prior(self.template.fill(free)))
+
+
+class Evidence(AbstractObjective):
+    """The log marginal likelihood.
+
+    Attributes:
+        template: as in `AbstractObjective`, as all others that are not named here.
         data: the observations, without their index.
         method: the inference method.
         tol: `tol` of inference.
-        mask: observations to use; all of them if `None`.
-        log_prior: function of the learnt object, added to the log marginal likelihood.
-        build: function from the learnt object to a `Model`; the identity if `None`.
     """
 
     template: Template
@@ -81,31 +136,29 @@ class Objective(eqx.Module):
     log_prior: Callable[[Any], Scalar] | None
     build: Callable[[Any], Any] | None
 
-    def model(self, free: PyTree) -> Any:
-        """The model at a point."""
-        learnt = self.template.fill(free)
-        return learnt if self.build is None else call_compiled(self.build, learnt)
+    @property
+    def label(self) -> str:
+        return "log marginal likelihood"
 
-    def prior(self, free: PyTree) -> Scalar:
-        """The log prior at a point; zero if there is none."""
-        if self.log_prior is None:
-            return jnp.zeros((), self.data.coefficients.dtype)
-        return jnp.asarray(self.log_prior(self.template.fill(free)))
+    @property
+    def dtype(self) -> jnp.dtype:
+        return self.data.coefficients.dtype
+
+    def evaluate(self, free: PyTree, start: Sites, batched: bool) -> Evaluation:
+        # Two programs: inference is that of `infer`.
+        fit = jax.vmap(self.fit) if batched else self.fit
+        return _differentiate(self, free, fit(free, start), batched)
 
     def unknown(self, free: PyTree) -> Evaluation:
-        """A placeholder before the first evaluation: infinite loss and empty sites."""
         return Evaluation(
-            jnp.asarray(jnp.inf, self.data.coefficients.dtype),
+            jnp.asarray(jnp.inf, self.dtype),
             jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), free),
             no_sites(self.data.chains),
             jnp.zeros((), jnp.int32),
         )
 
     def loss(self, free: PyTree, start: Sites) -> tuple[Scalar, tuple[Sites, Int[Array, ""]]]:
-        """The loss, differentiable in `free`, and the fixed point with its number of steps.
-
-        The evidence is stationary in the sites, which therefore count as constants.
-        """
+        # The evidence is stationary in the sites, which therefore count as constants.
         problem = make_problem(self.model(free), self.data, self.mask)
         settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
         end = fixed_point(hold_constant(problem), self.method, start, settings, None)
@@ -139,6 +192,14 @@ class Objective(eqx.Module):
             usable &= jnp.all(jnp.isfinite(leaf))
         loss = jnp.where(usable, -value, jnp.inf)
         return Evaluation(loss, gradient, solution.sites, solution.steps)
+
+
+@jit_by_size
+def _differentiate(
+    objective: Evidence, free: PyTree, solution: Solution, batched: bool
+) -> Evaluation:
+    evaluate = jax.vmap(objective.evaluation) if batched else objective.evaluation
+    return evaluate(free, solution)
 
 
 def _is_usable(status: Int[Array, ""]) -> Bool[Array, ""]:

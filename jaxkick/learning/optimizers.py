@@ -34,7 +34,7 @@ import optax
 from jaxtyping import PyTree
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
-from jaxkick.learning.objective import Evaluation, Objective
+from jaxkick.learning.objective import AbstractObjective, Evaluation
 
 __all__ = ["LBFGS", "AbstractOptimizer", "Limits", "Optax", "Run", "RunStatus"]
 
@@ -139,7 +139,7 @@ class AbstractOptimizer(eqx.Module):
 
     @abc.abstractmethod
     def update(
-        self, run: Run, evaluation: Evaluation, objective: Objective, tol: Scalar
+        self, run: Run, evaluation: Evaluation, objective: AbstractObjective, tol: Scalar
     ) -> tuple[Run, Bool[Array, ""]]:
         """Accept or reject a trial, and propose the next one.
 
@@ -161,7 +161,7 @@ class AbstractOptimizer(eqx.Module):
         return Run(point, point, unknown, memory, running, zero - 1, *best)
 
     def advance(
-        self, run: Run, evaluation: Evaluation, objective: Objective, limits: Limits
+        self, run: Run, evaluation: Evaluation, objective: AbstractObjective, limits: Limits
     ) -> Run:
         """The run after the evaluation of its trial; unchanged if it has ended."""
         following, accepted = self.update(run, evaluation, objective, limits.tol)
@@ -242,7 +242,7 @@ class LBFGS(AbstractOptimizer):
         )
 
     def update(
-        self, run: Run, evaluation: Evaluation, objective: Objective, tol: Scalar
+        self, run: Run, evaluation: Evaluation, objective: AbstractObjective, tol: Scalar
     ) -> tuple[Run, Bool[Array, ""]]:
         search = run.memory
         loss, start = _wide(evaluation.loss), _wide(run.evaluation.loss)
@@ -324,7 +324,7 @@ class Optax(AbstractOptimizer):
         return self.transformation.init(point), zeros, jnp.zeros((), jnp.result_type(float))
 
     def update(
-        self, run: Run, evaluation: Evaluation, objective: Objective, tol: Scalar
+        self, run: Run, evaluation: Evaluation, objective: AbstractObjective, tol: Scalar
     ) -> tuple[Run, Bool[Array, ""]]:
         memory, updates, size = run.memory
         accepted = jnp.isfinite(evaluation.loss)

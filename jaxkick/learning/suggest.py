@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import LEVEL, OUTCOMES, ROLES, TIE
+from jaxkick.data.schema import GENERAL, LEVEL, OUTCOMES, ROLES, TIE, Feature
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
 from jaxkick.kernels import AbstractKernel, Aspects, Constant, CorrelatedAspects, Matern12
@@ -22,6 +22,7 @@ from jaxkick.likelihoods import (
     VaryingTies,
 )
 from jaxkick.model import Model
+from jaxkick.newcomers import Newcomers
 
 __all__ = ["suggest_model"]
 
@@ -32,6 +33,8 @@ _TIE_VARIANCE = 0.1
 # Aspects start with a tenth of the variance of the general skill, and strong attacks with strong
 # defences.
 _ASPECT_SHARE, _ROLE_CORRELATION = 0.1, 0.5
+# Competitors are newcomers after a tenth of the matches, if there are so many of either kind.
+_BURN_IN, _LEAST_NEWCOMERS = 0.1, 20
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 
@@ -40,6 +43,7 @@ def suggest_model(
     likelihood: Given | Mapping[str, Given] = None,
     kernel: type[AbstractKernel] = Matern12,
     *,
+    newcomers: Any = None,
     mask: ArrayLike | None = None,
 ) -> Model:
     """Suggest a simple model with starting values of the right size, for `learn` to improve.
@@ -48,7 +52,8 @@ def suggest_model(
     starting values of the kernel's class (`AbstractKernel.from_scale`). All groups contribute
     equally to the prior variance of a match's combined score, which the likelihood suggests
     (`AbstractLikelihood.score_variance`). Each aspect of competitors has a constant score; attack
-    and defence are correlated.
+    and defence are correlated. Competitors who arrive late have a prior mean and variance of their
+    own (`Newcomers`), which start as those of all others.
 
     Args:
         data: the observations.
@@ -57,6 +62,10 @@ def suggest_model(
             `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`, else
             `Gaussian`. For data of several kinds, a mapping from kinds to any of these.
         kernel: the class of the kernel that changes with time.
+        newcomers: which competitors are newcomers. `True`: those whose own first match comes after
+            the first tenth of all matches. A time, as in the data: those whose first match is
+            then or later; several times for cohorts. `False`: none. If `None`, as `True` where
+            that makes at least 20 newcomers and leaves 20 others in a group.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
     Returns:
@@ -65,11 +74,11 @@ def suggest_model(
     Raises:
         TypeError: if `likelihood` or `kernel` is something else.
         DataError: if there is no likelihood, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
-            may be codes of losses, ties and wins; if `mask` has another shape; or if `likelihood`
-            is not by kind for data of several kinds.
+            may be codes of losses, ties and wins; if `mask` has another shape; if `likelihood`
+            is not by kind for data of several kinds; or if `newcomers` leaves no newcomer.
     """
     if data.index.kind_names:
-        return _suggest_by_kind(data, likelihood, kernel, mask)
+        return _suggest_by_kind(data, likelihood, kernel, newcomers, mask)
     if isinstance(likelihood, Mapping):
         raise TypeError("`likelihood` is a mapping from kinds, but the data has no kinds.")
     kinds = {"likelihood": (likelihood, AbstractLikelihood), "kernel": (kernel, AbstractKernel)}
@@ -107,12 +116,25 @@ def suggest_model(
     }
     if tied:
         kernels[TIE] = Constant(_TIE_VARIANCE)
-    alone = len(kernels) == 1
-    return Model(next(iter(kernels.values())) if alone else kernels, likelihood)
+    return _model_of(kernels, likelihood, _newcomers_for(data, used, newcomers))
+
+
+def _model_of(
+    kernels: dict[str, AbstractKernel], likelihood: Any, newcomers: dict[str, Newcomers]
+) -> Model:
+    """A model by group, or of one kernel if there is only one group."""
+    if len(kernels) > 1:
+        return Model(kernels, likelihood, newcomers=newcomers or None)
+    ((group, kernel),) = kernels.items()
+    return Model(kernel, likelihood, newcomers=newcomers.get(group))
 
 
 def _suggest_by_kind(
-    data: Dataset, likelihood: Any, kernel: type[AbstractKernel], mask: ArrayLike | None
+    data: Dataset,
+    likelihood: Any,
+    kernel: type[AbstractKernel],
+    newcomers: Any,
+    mask: ArrayLike | None,
 ) -> Model:
     """Suggest a likelihood for each kind; a group's kernel is that of its most frequent kind."""
     index = data.index
@@ -132,14 +154,66 @@ def _suggest_by_kind(
             problem = f"{{argument}} leaves no observation of the kind {kind!r}"
             raise DataError(problem, argument="mask")
         part = data.of_kind(kind)
-        found = suggest_model(part, given.get(kind), kernel, mask=used[: len(data)][mine])
+        chosen = used[: len(data)][mine]
+        found = suggest_model(part, given.get(kind), kernel, newcomers=False, mask=chosen)
         likelihoods[kind] = found.likelihood
         for place, group in enumerate(part.index.groups):
             entries = int(part.index.counts[part.index.feature_group == place].sum())
             if entries > most.get(group, 0):
                 kernels[group], most[group] = found.kernel_of(group), entries
     ordered = {group: kernels[group] for group in index.groups}
-    return Model(ordered if len(ordered) > 1 else next(iter(ordered.values())), likelihoods)
+    return _model_of(ordered, likelihoods, _newcomers_for(data, used[: len(data)], newcomers))
+
+
+def _newcomers_for(data: Dataset, used: np.ndarray, newcomers: Any) -> dict[str, Newcomers]:
+    """The newcomers of each group of competitors; see `suggest_model`."""
+    index = data.index
+    if newcomers is False:
+        return {}
+    times = index.times[used]
+    if newcomers is None or newcomers is True:
+        since = np.sort(times)[int(_BURN_IN * len(times))]
+    else:
+        since = index.to_time(newcomers, "newcomers")
+    since = np.unique(since)
+    first = np.full(len(index.names), np.inf)
+    features = index.features[used]
+    np.minimum.at(
+        first, features[features >= 0], np.repeat(times, features.shape[1])[(features >= 0).ravel()]
+    )
+    first[~_are_competitors(data)] = np.inf
+    found = {}
+    for number, group in enumerate(index.groups):
+        own = first[(index.feature_group == number) & np.isfinite(first)]
+        late, least = int((own >= since[0]).sum()), _LEAST_NEWCOMERS if newcomers is None else 1
+        if late >= least and len(own) - late >= least:
+            found[group] = Newcomers(since)
+    if not found and newcomers is not None:
+        start, stop = index.scale.to_user(np.array([since[0], times.max()]))
+        raise DataError(
+            f"{{argument}} leaves no newcomer with a first match from {start} to {stop}, or none "
+            "but newcomers",
+            "Pass a time at which some competitors were known, or False.",
+            argument="newcomers",
+        )
+    return found
+
+
+def _are_competitors(data: Dataset) -> np.ndarray:
+    """Which features are competitors: sides of matches, with a general skill or a role."""
+    index = data.index
+    schemas = [each for each in (index.schema, *index.kind_schemas) if each is not None]
+    covariates = {name for schema in schemas for name, _ in schema.covariates}
+    found = [
+        name.role in ROLES if isinstance(name, Feature) else name not in covariates
+        for name in index.names
+    ]
+    if index.aspect_coefficients is None:
+        return np.array(found)
+    general = index.aspect_coefficients[..., index.aspect_names.index(GENERAL)] != 0
+    with_general = np.zeros(len(found) + 1, bool)
+    np.logical_or.at(with_general, index.features, general)
+    return np.array(found) & with_general[:-1]
 
 
 def _whole_events(data: Dataset, used: np.ndarray) -> Dataset:

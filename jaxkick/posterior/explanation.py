@@ -21,7 +21,7 @@ from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import GENERAL, Feature
+from jaxkick.data.schema import Feature
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
@@ -30,6 +30,7 @@ from jaxkick.model import Model
 from jaxkick.posterior.joint import reach_of
 from jaxkick.posterior.leaderboard import Points, Scale, choose_competitors
 from jaxkick.posterior.predictor import score_points
+from jaxkick.posterior.scores import score_combinations
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
@@ -256,7 +257,8 @@ def _explain_combination(
     )
     contribution = reach * np.asarray(strength, np.float64)[:count]
     rating = points.factor * float(mean[0])
-    prior = points.factor * _prior_mean(posterior, query, change is not None)
+    prior = np.asarray(score_combinations(posterior.model, data, None, query).mean)
+    prior = points.factor * float(prior[0] if change is None else prior[1] - prior[0])
     rows = _rows(data.observations)
     matches = _describe_matches(data.observations, rows, query, posterior.model)
     begin = float(query.times[0])
@@ -321,21 +323,6 @@ def _strength(model: Model, data: Dataset, factors: Linearization) -> Float[Arra
     problem = make_problem(model, data)
     offset = 0.0 if problem.offset is None else problem.offset
     return factors.pull + problem.curve(factors.curvature, factors.score - offset)
-
-
-def _prior_mean(posterior: "Posterior", query: Query, change: bool) -> float:
-    """The prior mean of the score, which does not depend on time."""
-    if change:
-        return 0.0
-    dtype, total = posterior.data.coefficients.dtype, 0.0
-    for group in set(query.groups[0]) - {""}:
-        here = query.groups[0] == group
-        means = posterior.model.mean_of(group, query.features[0, here], dtype)
-        x = query.coefficients[0, here]
-        if query.aspects is not None:
-            x = x * query.aspects[GENERAL][0, here]
-        total += float(np.sum(x * np.asarray(means)))
-    return total
 
 
 class _Matches(NamedTuple):

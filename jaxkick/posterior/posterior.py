@@ -26,6 +26,7 @@ from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
 from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
+from jaxkick.kernels import Instant
 from jaxkick.model import Model
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
 from jaxkick.posterior.explanation import Explanation, explain
@@ -450,7 +451,10 @@ class Posterior(AbstractPredictor, eqx.Module):
         shape = (shape,) if isinstance(shape, int) else shape
         kernel, count = self.model.kernel_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
-        mean = self.model.mean_of(group, index.feature_ids([name]), dtype)
+        offset, age = (jnp.asarray(x)[line.asked] for x in (line.times.offset, line.times.age))
+        features = np.full(offset.shape, index.feature_ids([name])[0])
+        instant = Instant(offset, age, self.data.epoch)
+        mean = self.model.mean_of(group, features, instant, dtype)
         mean = mean if asked is None else mean * asked[0]
         return (paths[:, line.asked] + mean).reshape(*shape, -1)
 

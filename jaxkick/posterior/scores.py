@@ -12,7 +12,7 @@ from jaxtyping import ArrayLike
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick._xla import is_known, jit_once, on_host, pad_to_power_of_two
-from jaxkick.chains.interpolation import Queries, interpolate
+from jaxkick.chains.interpolation import Queries, interpolate, query_times
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import StepModel, StepTime
@@ -23,7 +23,7 @@ from jaxkick.data.queries import Query
 from jaxkick.data.schema import GENERAL
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.inference.problem import ScoreMoments
-from jaxkick.kernels import Epoch
+from jaxkick.kernels import Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
@@ -120,7 +120,7 @@ def score_table(
 
 
 def score_combinations(
-    model: Model, data: Dataset, states: tuple[States, ...], query: Query
+    model: Model, data: Dataset, states: tuple[States, ...] | None, query: Query
 ) -> ScoreMoments:
     """Compute posterior mean and variance of linear combinations of scores.
 
@@ -130,7 +130,7 @@ def score_combinations(
     Args:
         model: the fitted model.
         data: the observations that it was fitted to.
-        states: the smoother's states, chain by chain.
+        states: the smoother's states, chain by chain; `None` for the moments of the prior.
         query: the combinations and their times.
 
     Returns:
@@ -154,7 +154,8 @@ def score_combinations(
             group,
             pad_to_power_of_two(features.astype(np.int32)),
             jax.tree.map(pad_to_power_of_two, queries),
-            None if place is None else (data.chains[place], states[place]),
+            None if place is None else data.chains[place],
+            None if place is None or states is None else states[place],
         )
         parts.append(part)
         sources[rows, slots] = begin + np.arange(len(rows))
@@ -178,13 +179,15 @@ class _Part(NamedTuple):
         group: the name of the group.
         features: the number of each feature; -1 for one that is not in the data.
         queries: the neighbouring entries of each time.
-        known: the chain of the group and its states; `None` if the group has no entries.
+        chain: the chain of the group; `None` if the group has no entries.
+        states: the states of the chain; `None` for the prior.
     """
 
     group: str
     features: Int[Array, " Q"]
     queries: Queries
-    known: tuple[Chain, States] | None
+    chain: Chain | None
+    states: States | None
 
 
 def queries_of(location: Location, base: int) -> Queries:
@@ -217,9 +220,10 @@ def _combine(
     means, variances = [], []
     for part in parts:
         step = StepModel(resolve(model.kernel_of(part.group), x.dtype), epoch)
-        mean, variance = _score_part(step, part)
-        prior = model.mean_of(part.group, part.features, x.dtype)
-        aspects = part.queries.aspects
+        mean, variance, time = _score_part(step, part)
+        instant = Instant(time.offset, time.age, epoch)
+        prior = model.mean_of(part.group, part.features, instant, x.dtype)
+        aspects = time.aspects
         means.append(mean + (prior if aspects is None else prior * aspects[GENERAL]))
         variances.append(variance)
     # Empty slots have the source -1, the last place.
@@ -227,18 +231,23 @@ def _combine(
     return ScoreMoments(jnp.sum(x * mean, axis=1), jnp.sum(x * x * variance, axis=1))
 
 
-def _score_part(step: StepModel, part: _Part) -> tuple[Float[Array, " Q"], Float[Array, " Q"]]:
-    """Compute scores without their prior means; the prior's if the group has no entries."""
+def _score_part(
+    step: StepModel, part: _Part
+) -> tuple[Float[Array, " Q"], Float[Array, " Q"], StepTime]:
+    """Compute scores without their prior means, and the times and ages of the features."""
     queries = jax.tree.map(jnp.asarray, part.queries)
-    if part.known is not None:
-        return interpolate(step, *part.known, queries)
+    if part.chain is None:
+        time = StepTime(
+            queries.left_gap, queries.offset, queries.age, queries.left < 0, queries.aspects
+        )
+    else:
+        time = query_times(part.chain, queries)
+        if part.states is not None:
+            return *interpolate(step, part.chain, part.states, queries), time
 
     def variance(time: StepTime) -> Scalar:
         h = step.h(time)
         return dot(h, step.prior_cov(time) @ h)
 
-    times = StepTime(
-        queries.left_gap, queries.offset, queries.age, queries.left < 0, queries.aspects
-    )
-    variances = jax.vmap(variance)(times)
-    return jnp.zeros_like(variances), variances
+    variances = jax.vmap(variance)(time)
+    return jnp.zeros_like(variances), variances, time

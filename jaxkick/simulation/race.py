@@ -11,8 +11,9 @@ import numpy as np
 from jaxkick.chains.step import Site
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
+from jaxkick.data.periods import Period
 from jaxkick.data.tables import make_table, name_column, write_observations
-from jaxkick.evaluation.backtest import Period, make_blocks
+from jaxkick.evaluation.backtest import make_blocks
 from jaxkick.inference.infer import infer
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.model import Model
