@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jaxkick import datasets, evaluation, kernels, likelihoods, plotting, simulation
     from jaxkick._api import (
         AbstractParameter,
+        Components,
         Correlation,
         CountsPrediction,
         DataError,
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbstractParameter",
+    "Components",
     "Correlation",
     "CountsPrediction",
     "DataError",

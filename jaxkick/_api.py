@@ -26,6 +26,7 @@ from jaxkick.parameters import Positive as Positive
 from jaxkick.parameters import Real as Real
 from jaxkick.parameters import Tied as Tied
 from jaxkick.posterior import Posterior as Posterior
+from jaxkick.posterior.components import Components as Components
 from jaxkick.posterior.diagnostics import Diagnostic as Diagnostic
 from jaxkick.posterior.explanation import Explanation as Explanation
 from jaxkick.posterior.leaderboard import Difference as Difference

@@ -8,6 +8,7 @@ from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
 from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import (
+    components,
     explanation,
     leaderboard,
     rank_probabilities,
@@ -18,6 +19,7 @@ from jaxkick.plotting.skill import (
 __all__ = [
     "calibration",
     "comparisons",
+    "components",
     "explanation",
     "final_places",
     "goal_differences",

@@ -503,7 +503,10 @@ def _read(
 
 
 def covariance_of(
-    posterior: "Posterior", query: Query, tol: float | None = None
+    posterior: "Posterior",
+    query: Query,
+    tol: float | None = None,
+    measured: Model | None = None,
 ) -> Float[np.ndarray, "Q Q"]:
     """Compute the joint posterior covariance of linear combinations of scores.
 
@@ -514,11 +517,12 @@ def covariance_of(
         tol: the error of a solution, relative to the change from the factorised one, in the norm
             of the joint precision; 1e-3 if `None`. The error of a variance is about its square,
             that of a covariance at most of this size.
+        measured: the model with other measurement vectors, for parts of scores.
 
     Returns:
         The covariance matrix, as float64.
     """
-    points, found = _describe_query(posterior, query)
+    points, found = _describe_query(posterior, query, measured)
     direct = np.zeros((points.count, points.count))
     for group, part in zip(points.groups, found, strict=True):
         early, late = group.points[group.pairs[: group.count].T]
@@ -549,13 +553,15 @@ def reach_of(
     return basis.transform.T @ _solve_basis(posterior, points, found, basis, tol)[1]
 
 
-def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tuple[_Described, ...]]:
+def _describe_query(
+    posterior: "Posterior", query: Query, measured: Model | None = None
+) -> tuple[_Points, tuple[_Described, ...]]:
     points, data = _find_points(posterior.data, query), posterior.data
     known = tuple(
         None if group.place is None else (data.chains[group.place], posterior.states[group.place])
         for group in points.groups
     )
-    found = _describe(posterior.model, data.epoch, known, points.groups)
+    found = _describe(measured or posterior.model, data.epoch, known, points.groups)
     return points, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
 
@@ -695,12 +701,16 @@ def _cut(
     return Pulls(*map(jnp.asarray, (*places, *vectors)))
 
 
-def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
-    """Compute the joint posterior variances of linear combinations of scores."""
+def variance_of(
+    posterior: "Posterior", query: Query, measured: Model | None = None
+) -> Float[np.ndarray, " Q"]:
+    """Compute the joint posterior variances of linear combinations; see `covariance_of`."""
     count, width = len(query.times), 4 * _MAX_WIDTH
     parts = [slice(begin, begin + width) for begin in range(0, count, width)]
     cut = (Query((width,), *jax.tree.map(lambda x, p=p: x[p], query[1:])) for p in parts)
-    return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
+    return np.concatenate([
+        np.diagonal(covariance_of(posterior, part, measured=measured)) for part in cut
+    ])  # fmt: skip
 
 
 def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
