@@ -5,7 +5,13 @@ differ in brightness and in dashes, so that plots are readable without colours.
 """
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
-from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
+from jaxkick.plotting.models import (
+    calibration,
+    comparisons,
+    history,
+    kernel_samples,
+    model_table,
+)
 from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import (
     components,
@@ -27,6 +33,7 @@ __all__ = [
     "history",
     "kernel_samples",
     "leaderboard",
+    "model_table",
     "rank_probabilities",
     "scores",
     "title_race",
