@@ -4,9 +4,11 @@ from jaxkick._cache import enable_compilation_cache as enable_compilation_cache
 from jaxkick.data import Dataset as Dataset
 from jaxkick.data import Feature as Feature
 from jaxkick.data import concat as concat
+from jaxkick.discovery import Discovery as Discovery
 from jaxkick.discovery import LearntModel as LearntModel
 from jaxkick.discovery import ModelTable as ModelTable
 from jaxkick.discovery import compare_models as compare_models
+from jaxkick.discovery import discover as discover
 from jaxkick.errors import DataError as DataError
 from jaxkick.inference import ExpectationPropagation as ExpectationPropagation
 from jaxkick.inference import InferenceError as InferenceError

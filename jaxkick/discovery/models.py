@@ -24,9 +24,18 @@ from jaxkick.inference.status import InferenceError
 from jaxkick.learning.learn import learn
 from jaxkick.learning.objective import named_values, split
 from jaxkick.learning.optimizers import RunStatus
+from jaxkick.learning.suggest import suggest_model
 from jaxkick.model import Model
 
-__all__ = ["LearntModel", "ModelTable", "compare_models", "learn_model", "nats_per_parameter"]
+__all__ = [
+    "LearntModel",
+    "ModelTable",
+    "compare_models",
+    "learn_model",
+    "nats_per_parameter",
+    "rank_rows",
+    "write_line",
+]
 
 # Failures of one model, which must not lose the others.
 _FAILURES = (InferenceError, ValueError, TypeError, NotImplementedError)
@@ -52,7 +61,7 @@ class LearntModel:
     """
 
     name: str
-    model: Model | None
+    model: Model
     log_evidence: float = math.nan
     num_parameters: int = 0
     score: float = math.nan
@@ -200,8 +209,9 @@ def compare_models(
         every: length of the blocks that are predicted at once, as in `evaluation.walk_forward`.
         ties: as in `evaluation.walk_forward`.
         penalty: the penalty for a parameter, in nats; if `None`, half the logarithm of the number
-            of matches, as in the Bayesian information criterion (BIC): the leading term of what
-            integrating over a parameter would cost. 1 gives that of Akaike (AIC).
+            of features, and at least 1. This is the Bayesian information criterion (BIC) for
+            parameters of random effects, of which each feature is one independent draw (Delattre,
+            Lavielle and Poursat, 2014); 1 is the criterion of Akaike (AIC).
         learn_options: further arguments of `learn`.
         progress: `True` for lines on the error stream, or a function that is called with a text
             after each model.
@@ -229,10 +239,11 @@ def compare_models(
                 "Leave it out, or use `walk_forward` and `compare` for each kind.",
                 argument="start",
             )
-    tell = progress if callable(progress) else _write if progress else lambda text: None
+    given = {name: suggest_model(data) if each is None else each for name, each in models.items()}
+    tell = progress if callable(progress) else write_line if progress else lambda text: None
     options, cost = dict(learn_options or {}), nats_per_parameter(data, penalty)
     rows = []
-    for name, model in models.items():
+    for name, model in given.items():
         row = learn_model(name, model, data, method, cost, **options)
         if start is not None:
             window = {"start": start, "stop": stop, "every": every, "ties": ties}
@@ -245,19 +256,21 @@ def compare_models(
 
 
 def nats_per_parameter(data: Dataset, penalty: float | None) -> float:
-    """The penalty for a parameter: the given one, or that of the BIC."""
+    """The penalty for a parameter: the given one, or that of `compare_models`."""
     if penalty is not None and not (math.isfinite(penalty) and penalty >= 0):
         raise DataError(
             "{argument} is {value}, but must be zero or a positive number",
             argument="penalty",
             value=penalty,
         )
-    return 0.5 * math.log(max(len(data), 2)) if penalty is None else float(penalty)
+    if penalty is not None:
+        return float(penalty)
+    return max(1.0, 0.5 * math.log(data.num_features))
 
 
 def learn_model(
     name: str,
-    model: Model | None,
+    model: Model,
     data: Dataset,
     method: AbstractMethod | None,
     penalty: float,
@@ -296,7 +309,7 @@ def rank_rows(rows: Sequence[LearntModel], data: Dataset) -> ModelTable:
 
 def _backtest(
     row: LearntModel,
-    model: Model | None,
+    model: Model,
     data: Dataset,
     method: AbstractMethod | None,
     window: dict[str, Any],
@@ -320,7 +333,7 @@ def _warn_of_densities(rows: Sequence[LearntModel]) -> None:
     discrete = {
         all(each.is_discrete for each in row.model.likelihoods.values())
         for row in rows
-        if row.model is not None and not row.failed
+        if not row.failed
     }
     if len(discrete) > 1:
         warnings.warn(
@@ -344,6 +357,7 @@ def _since(began: float) -> float:
     return time.perf_counter() - began
 
 
-def _write(text: str) -> None:
+def write_line(text: str) -> None:
+    """Write progress to the error stream."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
