@@ -21,8 +21,6 @@ from pathlib import Path
 import jax
 import numpy as np
 
-jax.config.update("jax_enable_x64", True)
-
 import jaxkick as jk
 from jaxkick import datasets, kernels, likelihoods
 from jaxkick import evaluation as ev
@@ -160,6 +158,7 @@ def keep(part: str, values: dict) -> None:
 
 def main() -> None:
     """Run the parts that were asked for."""
+    jax.config.update("jax_enable_x64", True)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="+", choices=["simulated", "bundesliga", "nba"])
     parser.add_argument("--budget", type=float, default=1800.0, help="seconds of a search")

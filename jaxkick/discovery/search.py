@@ -78,6 +78,7 @@ class _Search:
         tried: the learnt candidates by structure.
         finished: structures that were learnt to the end.
         expanded: structures whose neighbours were tried, with the number of the group.
+        parent: the structure whose neighbours are being tried.
         stage: the number of the group to search next; the number of groups when all are done.
         likelihoods: the comparison of likelihoods, once it was made.
         model: the best model, with the chosen likelihood.
@@ -87,6 +88,7 @@ class _Search:
     tried: dict[Structure, LearntModel] = field(default_factory=dict)
     finished: set[Structure] = field(default_factory=set)
     expanded: set[tuple[Structure, int]] = field(default_factory=set)
+    parent: Structure | None = None
     stage: int = 0
     likelihoods: ModelTable | None = None
     model: Model | None = None
@@ -300,27 +302,29 @@ def _search_group(
     """Expand the best structures in one group; return whether that came to its end."""
     group = options.groups[state.stage]
     while True:
-        leaders = sorted(state.tried, key=lambda each: -_score(state.tried[each]))[: options.beam]
-        open_leaders = [each for each in leaders if (each, state.stage) not in state.expanded]
-        if not open_leaders:
-            return True
-        parent = open_leaders[0]
-        if parent not in state.finished:
-            if not has_time():
-                return False
-            # A finished leader may fall or rise: look again.
-            _finish(options, state, parent, tell)
-            continue
-        model = state.tried[parent].model
-        kernel = model.kernel_of(group)
-        for _, kernels in neighbours(kernel, options.settings[group]):
+        if state.parent is None:
+            leaders = sorted(state.tried, key=lambda each: -_score(state.tried[each]))
+            leaders = leaders[: options.beam]
+            waiting = [each for each in leaders if (each, state.stage) not in state.expanded]
+            if not waiting:
+                return True
+            if waiting[0] not in state.finished:
+                if not has_time():
+                    return False
+                # Its place may change: look again.
+                _finish(options, state, waiting[0], tell)
+                continue
+            state.parent = waiting[0]
+        model = state.tried[state.parent].model
+        for _, kernels in neighbours(model.kernel_of(group), options.settings[group]):
             models = [options.with_kernel(model, group, each) for each in kernels]
             if options.structure(models[0]) in state.tried:
                 continue
             if not has_time():
                 return False
             _try(options, state, models, tell)
-        state.expanded.add((parent, state.stage))
+        state.expanded.add((state.parent, state.stage))
+        state.parent = None
 
 
 def _score(row: LearntModel) -> float:

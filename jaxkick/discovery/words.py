@@ -20,11 +20,12 @@ def describe(found: "Discovery") -> str:
     """Write the sentences of `Discovery.describe`, one paragraph for each group of features."""
     options, tried = found._options, found._state.tried
     best = found.table.best
-    structure = options.structure(best.model)
+    structure, start = options.structure(best.model), options.structure(options.start)
     paragraphs = []
     for place, group in enumerate(options.groups):
-        sentences = [_parts(found, group)]
-        sentences += _evidence(tried, structure, place, best)
+        # Later groups were not yet searched when the neighbours of this one were tried.
+        then = structure[: place + 1] + start[place + 1 :]
+        sentences = [_parts(found, group), *_evidence(tried, then, place)]
         paragraphs.append(" ".join(sentences))
     paragraphs.append(_outcomes(found))
     if not found.complete:
@@ -55,7 +56,7 @@ def _parts(found: "Discovery", group: str) -> str:
 
 
 def _evidence(
-    tried: "dict[Structure, LearntModel]", structure: "Structure", place: int, best: LearntModel
+    tried: "dict[Structure, LearntModel]", structure: "Structure", place: int
 ) -> list[str]:
     """What adding, removing and replacing a term of one group changes."""
     added: dict[str, float] = {}
@@ -66,7 +67,7 @@ def _evidence(
         if not same or row.failed:
             continue
         more, fewer = _differences(other[place], structure[place])
-        change = row.log_evidence - best.log_evidence
+        change = row.log_evidence - tried[structure].log_evidence
         if len(more) == 1 and not fewer:
             added[more[0]] = change
         elif len(fewer) == 1 and not more:
