@@ -14,6 +14,8 @@ __all__ = ["describe"]
 
 # Smaller parts are not worth a sentence.
 _SMALL = 0.005
+# Less is hardly worth a mention: odds of 20 to 1, for one term of several that were tried.
+_WEAK = 3.0
 
 
 def describe(found: "Discovery") -> str:
@@ -30,7 +32,7 @@ def describe(found: "Discovery") -> str:
     paragraphs.append(_outcomes(found))
     if not found.complete:
         paragraphs.append(
-            f"The search stopped at its budget after {len(tried)} candidates: others may be better."
+            f"The search stopped at its budget after {len(tried):,} of its candidates: others may be better."
         )
     return "\n".join(paragraphs)
 
@@ -75,7 +77,8 @@ def _evidence(
         elif len(more) == 1 and len(fewer) == 1:
             replaced.setdefault(fewer[0], {})[more[0]] = change
     sentences = [
-        f"Without {_the(name)} the log evidence changes by {_signed(change)}."
+        f"Without {_the(name)} the log evidence changes by {_signed(change)}"
+        f"{'' if change < -_WEAK else ', which is weak evidence for it'}."
         for name, change in removed.items()
     ]
     for old, changes in replaced.items():
