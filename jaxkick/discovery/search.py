@@ -19,6 +19,8 @@ import numpy as np
 
 from jaxkick.data.dataset import Dataset
 from jaxkick.discovery.grammar import (
+    NOTHING,
+    WORDS,
     Form,
     Setting,
     find_seasons,
@@ -165,6 +167,7 @@ class _Options:
     groups: tuple[str, ...]
     settings: dict[str, Setting]
     rivals: tuple[AbstractLikelihood, ...]
+    terms: frozenset[str]
     beam: int
     penalty: float
 
@@ -196,6 +199,7 @@ def discover(
     beam: int = 2,
     penalty: float | None = None,
     seasons: Iterable[Any] | None = None,
+    terms: Iterable[str] | None = None,
     progress: bool | Callable[[str], None] = False,
 ) -> Discovery:
     """Search for the kernels, and the likelihood, that explain the data best.
@@ -225,6 +229,8 @@ def discover(
         penalty: the penalty for a parameter in nats, as in `compare_models`.
         seasons: the times at which a new season begins, as in the data; if `None`, they are found
             for data with a unit of time, if hardly any match is played in some part of the year.
+        terms: the terms to search, such as `["Constant", "Matern12", "Cosine*Matern12"]`; all of
+            them if `None`.
         progress: `True` for lines on the error stream, or a function that is called with a text
             after each candidate.
 
@@ -241,6 +247,14 @@ def discover(
             raise DataError(
                 "{argument} is {value}, but must be positive", argument=name, value=value
             )
+    chosen = set(WORDS) if terms is None else set(terms)
+    if not chosen <= set(WORDS):
+        raise DataError(
+            "{argument} has {value}, which is not a term of the search",
+            f"The terms are {', '.join(map(repr, WORDS))}.",
+            argument="terms",
+            value=min(chosen - set(WORDS)),
+        )
     suggested = suggest_model(data, likelihood)
     if seasons is None:
         ends = find_seasons(data)
@@ -258,7 +272,7 @@ def discover(
     start = replace(suggested, kernel=kernels[groups[0]] if single else kernels)
     rivals = () if likelihood is not None else tuple(_rivals(data, suggested.likelihood))
     cost = nats_per_parameter(data, penalty)
-    options = _Options(data, start, method, groups, settings, rivals, beam, cost)
+    options = _Options(data, start, method, groups, settings, rivals, frozenset(chosen), beam, cost)
     return _run(options, _Search(), budget, progress)
 
 
@@ -316,7 +330,10 @@ def _search_group(
                 continue
             state.parent = waiting[0]
         model = state.tried[state.parent].model
-        for _, kernels in neighbours(model.kernel_of(group), options.settings[group]):
+        own = set(normal_form(model.kernel_of(group)))
+        for form, kernels in neighbours(model.kernel_of(group), options.settings[group]):
+            if not set(form) <= options.terms | own | {NOTHING}:
+                continue
             models = [options.with_kernel(model, group, each) for each in kernels]
             if options.structure(models[0]) in state.tried:
                 continue

@@ -32,7 +32,8 @@ def describe(found: "Discovery") -> str:
     paragraphs.append(_outcomes(found))
     if not found.complete:
         paragraphs.append(
-            f"The search stopped at its budget after {len(tried):,} of its candidates: others may be better."
+            f"The search stopped at its budget after {len(tried):,} of its candidates: others may "
+            "be better."
         )
     return "\n".join(paragraphs)
 
