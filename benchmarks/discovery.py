@@ -20,6 +20,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 
 import jaxkick as jk
 from jaxkick import datasets, kernels, likelihoods
@@ -27,6 +28,7 @@ from jaxkick import evaluation as ev
 from jaxkick.discovery.grammar import normal_form
 from jaxkick.discovery.models import learn_model, nats_per_parameter
 
+FOLDER = Path(os.environ.get("JAXKICK_DATA", "../shared/data"))
 RESULTS = Path(__file__).with_name("discovery.json")
 PLAYERS, MATCHES, YEARS, PLAYING = 20, 2000, 10, 0.75
 BREAKS = [year + 0.5 * (1.0 + PLAYING) for year in range(YEARS)]
@@ -79,29 +81,29 @@ def search_simulated(name: str, seed: int, budget: float) -> dict:
     }
 
 
-def read(name: str) -> tuple[jk.Dataset, jk.Model]:
-    """A data set, and the model of the paper for it: its kernel for skills, with starting values.
-
-    The paper's kernels are Constant + Matern32 for the NBA and Constant + Matern12 for football
-    (section 4, table 3).
-    """
+def read(name: str) -> jk.Dataset:
+    """Results of a data set, with home advantage."""
     if name == "bundesliga":
-        table = datasets.load_bundesliga()
-        names = {"time": "date", "first": "home", "second": "away"}
-        points = ("home_goals", "away_goals")
-        data = jk.Dataset.from_frame(table, **names, result=points, home=True)
-        return data, jk.suggest_model(data, kernel=kernels.Matern12)
-    table = datasets.load_nba(os.environ.get("JAXKICK_DATA", "../shared/data"))
-    data = jk.Dataset.from_frame(table, **NBA)
-    return data, jk.suggest_model(data, kernel=kernels.Matern32)
+        table, points = datasets.load_bundesliga(), ("home_goals", "away_goals")
+        columns = {"time": "date", "first": "home", "second": "away", "home": True}
+    else:
+        games = pd.read_csv(FOLDER / "nba_games.csv.gz")
+        table, points = games[games.score1 != games.score2], ("score1", "score2")
+        columns = {"time": "date", "first": "team1", "second": "team2", "neutral": "neutral"}
+    return jk.Dataset.from_frame(table, result=points, **columns)
 
 
-NBA: dict = {}
+def paper_model(data: jk.Dataset) -> jk.Model:
+    """Constant + Matérn 1/2 for skills, and a constant home advantage: the paper's choice."""
+    model = jk.suggest_model(data, kernel=kernels.Matern12)
+    kernel = {"skill": model.kernel_of("skill"), "home": kernels.Constant(0.3)}
+    return jk.Model(kernel, model.likelihood)
 
 
 def search_data(name: str, budget: float) -> dict:
     """Backtest suggested and discovered models and rating systems on one data set."""
-    data, paper = read(name)
+    data = read(name)
+    paper = paper_model(data)
     start = ev.split_time(data, 0.8)
     before = data.subset(data.index.times < float(data.index.to_time(start, "start")))
     found = jk.discover(before, None, budget, progress=True)
@@ -112,16 +114,16 @@ def search_data(name: str, budget: float) -> dict:
         {group: 0.1 if group == "skill" else 0.01 for group in data.index.groups},
         likelihoods.OrdinalLogit(margin=0.5) if ties else likelihoods.Logit(),
     )
-    models["TrueSkill"] = ev.TrueSkill()
-    if ties:
-        models["TrueSkill"] = ev.TrueSkill(likelihood=likelihoods.OrdinalProbit(margin=0.5))
+    models["TrueSkill"] = ev.TrueSkill(
+        dict.fromkeys(data.index.groups, 1.0),
+        {group: 0.01 if group == "skill" else 0.0001 for group in data.index.groups},
+        likelihood=likelihoods.OrdinalProbit(margin=0.5) if ties else None,
+    )
     forecasts = {
         each: ev.walk_forward(model, data, start, every="month", relearn="start")
         for each, model in models.items()
     }
-    evidence = jk.compare_models(
-        {"discovered": found.model, "paper's kernel": _simple_home(paper)}, before
-    )
+    evidence = jk.compare_models({"discovered": found.model, "paper's kernel": paper}, before)
     return {
         "description": found.describe().split("\n"),
         "structure": found.table.best.name,
@@ -139,14 +141,6 @@ def search_data(name: str, budget: float) -> dict:
             if each != "discovered"
         },
     }
-
-
-def _simple_home(model: jk.Model) -> jk.Model:
-    """The paper's home advantage does not change."""
-    if not isinstance(model.kernel, dict) or "home" not in model.kernel:
-        return model
-    kernel = {**model.kernel, "home": kernels.Constant(0.3)}
-    return jk.Model(kernel, model.likelihood)
 
 
 def keep(part: str, values: dict) -> None:

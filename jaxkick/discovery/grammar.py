@@ -46,7 +46,7 @@ Form = tuple[str, ...]
 """The normal form of a kernel."""
 
 WORDS = {
-    "Constant": "a lasting level",
+    "Constant": "a constant level",
     "Matern12": "rough fluctuations",
     "Matern32": "fluctuations",
     "Matern52": "smooth fluctuations",
