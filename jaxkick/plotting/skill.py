@@ -125,9 +125,11 @@ def components(found: Components, *, interval: float = 0.9, ax: "Axes | None" = 
         colour, dashes = style.line(number)
         mean, width = np.asarray(part.mean), reach * np.sqrt(np.asarray(part.variance))
         if interval:
-            ax.fill_between(
-                found.times, mean - width, mean + width, color=colour, alpha=alpha, lw=0
-            )
+            limits = (mean - width, mean + width)
+            ax.fill_between(found.times, *limits, color=colour, alpha=0.6 * alpha, lw=0)
+            # Edges tell overlapping bands apart.
+            for end in limits:
+                ax.plot(found.times, end, color=colour, ls=dashes, lw=0.7, alpha=0.6)
         thickness = 2.4 if number == 0 else 1.6
         label = style.label(name)
         ax.plot(found.times, mean, color=colour, ls=dashes, lw=thickness, label=label)
