@@ -4,6 +4,11 @@ from jaxkick._cache import enable_compilation_cache as enable_compilation_cache
 from jaxkick.data import Dataset as Dataset
 from jaxkick.data import Feature as Feature
 from jaxkick.data import concat as concat
+from jaxkick.discovery import Discovery as Discovery
+from jaxkick.discovery import LearntModel as LearntModel
+from jaxkick.discovery import ModelTable as ModelTable
+from jaxkick.discovery import compare_models as compare_models
+from jaxkick.discovery import discover as discover
 from jaxkick.errors import DataError as DataError
 from jaxkick.inference import ExpectationPropagation as ExpectationPropagation
 from jaxkick.inference import InferenceError as InferenceError
@@ -28,6 +33,7 @@ from jaxkick.parameters import Positive as Positive
 from jaxkick.parameters import Real as Real
 from jaxkick.parameters import Tied as Tied
 from jaxkick.posterior import Posterior as Posterior
+from jaxkick.posterior.components import Components as Components
 from jaxkick.posterior.diagnostics import Diagnostic as Diagnostic
 from jaxkick.posterior.explanation import Explanation as Explanation
 from jaxkick.posterior.leaderboard import Difference as Difference

@@ -22,7 +22,7 @@ LAYERS = [
     ["io"],
     ["learning"],
     ["evaluation", "plotting"],
-    ["compat", "report", "simulation"],
+    ["compat", "discovery", "report", "simulation"],
     ["_api", "__init__"],
     ["cli", "__main__"],
 ]

@@ -124,6 +124,22 @@ def draw_explanation() -> Figure:
     return figure
 
 
+def draw_components() -> Figure:
+    """Draw a skill curve and its parts, as on the page about choosing a model."""
+    matches = pd.DataFrame(jk.datasets.load_bundesliga()).tail(918)
+    columns = {"time": "date", "first": "home", "second": "away"}
+    league = jk.Dataset.from_frame(matches, result=("home_goals", "away_goals"), **columns)
+    model = jk.Model(
+        kernel=kernels.Constant(0.02) + kernels.Matern12(variance=0.08, lengthscale=2.7),
+        likelihood=jk.likelihoods.OrdinalProbit(margin=0.36),
+    )
+    days = pd.date_range("2006-08-11", "2009-05-23", periods=100)
+    parts = jk.infer(model, league).components("Bayern Muenchen", days)
+    figure = Figure(figsize=(7.5, 4.2), dpi=100, layout="constrained")
+    plotting.components(parts, ax=figure.subplots())
+    return figure
+
+
 def draw_scores() -> Figure:
     """Draw the ratings of four teams over 46 years."""
     league = jk.Dataset.from_frame(
@@ -165,6 +181,7 @@ if __name__ == "__main__":
     draw_places().savefig(FOLDER / "places.png")
     for name, figure in zip(("season", "race"), draw_season(), strict=True):
         figure.savefig(FOLDER / f"{name}.png")
+    draw_components().savefig(FOLDER / "components.png")
     draw_explanation().savefig(FOLDER / "explanation.png")
     draw_quickstart().savefig(FOLDER / "quickstart.png")
     draw_scores().savefig(FOLDER / "scores.png")

@@ -91,6 +91,8 @@ def fit(
     scale: options.Scale = None,
     top: options.Top = None,
     max_steps: options.MaxSteps = 100,
+    discover: options.Discover = False,
+    budget: options.Budget = 300.0,
     on_invalid: options.OnInvalid = Invalid.stop,
     form: options.Shape = Format.table,
     float64: options.Float64 = True,
@@ -98,7 +100,7 @@ def fit(
     """Fit a model to matches or rankings; write it with a leaderboard, forecasts and a report.
 
     The leaderboard is also printed. Without --fixtures the forecasts are of all pairs of the
-    best four.
+    best four. With --discover the model is searched for; models.csv has all candidates.
 
     \b
     Examples:
@@ -108,6 +110,8 @@ def fit(
       jaxkick fit chess.csv --time played --first white --second black --outcome result \\
           --home --format json -o chess | jq '.[0]'
       jaxkick fit races.csv --time date --event race --competitor driver --rank position -o races
+      jaxkick fit tennis.csv --time date --first winner --second loser --first-won --discover \\
+          --budget 600 -o tennis
     """
     import jax
 
@@ -124,12 +128,15 @@ def fit(
         if fixtures is not None:
             inputs.read_fixtures(fixtures, reading, schema, data, allow_unknown)
         folder = fitting.make_folder(output)
+        searched = []
+        if discover:
+            start, searched = fitting.search_model(data, budget, folder)
         posterior, converged = fitting.fit_model(data, start, folder, max_steps)
         board, files = _write_league(
             posterior, folder, shown, fixtures, reading, allow_unknown, title
         )
     emit(_head(board, top), form)
-    _finish([folder / inputs.MODEL_FILE, *files], converged)
+    _finish([folder / inputs.MODEL_FILE, *searched, *files], converged)
 
 
 def predict(
@@ -267,6 +274,46 @@ def evaluate(
         compared, converged = backtest(data, start, every.value, max_steps)
     emit(compared, form)
     _finish([], converged)
+
+
+def compare(
+    results: options.Results,
+    columns: options.Columns,
+    reading: options.Reading,
+    kernel: options.KernelList = None,
+    start: options.BacktestStart = None,
+    every: options.Period = Every.week,
+    unit: options.Unit = None,
+    max_steps: options.MaxSteps = 100,
+    on_invalid: options.OnInvalid = Invalid.stop,
+    form: options.Shape = Format.table,
+    float64: options.Float64 = True,
+) -> None:
+    """Compare models of how skill changes, by their log evidence or by a backtest.
+
+    `score` is the log evidence minus a penalty for each parameter. With --start, each model is
+    learnt from the matches before it and predicts the later ones; `difference` is the log loss
+    minus that of the best model, with a paired interval of 95 %.
+
+    \b
+    Examples:
+      jaxkick compare results.csv --time date --first home --second away \\
+          --score-first home_goals --score-second away_goals --home
+      jaxkick compare tennis.csv --time date --first winner --second loser --first-won \\
+          --kernel matern12 --kernel wiener --start 2015-01-01 --format json
+    """
+    schema = columns.schema()
+
+    import jax
+
+    from jaxkick.cli import inputs
+    from jaxkick.cli.comparison import compare_kernels
+
+    with jax.enable_x64(float64):
+        data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
+        table = compare_kernels(data, kernel, start, every.value, max_steps)
+    emit(table.columns(), form)
+    _finish([], table.best.converged)
 
 
 def update(
@@ -456,6 +503,7 @@ _COMMANDS = {
     predict: "Forecast matches with a saved model.",
     leaderboard: "List the competitors of a saved model.",
     evaluate: "Backtest the model against Elo.",
+    compare: "Compare models of how skill changes.",
     update: "Add matches to a saved model.",
     simulate: "Simulate the rest of a season with a saved model.",
 }

@@ -1,12 +1,13 @@
-"""Backtest a learnt model against Elo, or against chance for rankings."""
+"""Backtest a learnt model against Elo, or against chance for rankings; compare kernels."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxkick import Dataset, Model, suggest_model
+from jaxkick import Dataset, Model, ModelTable, compare_models, suggest_model
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.fitting import note_if_stopped
@@ -24,11 +25,14 @@ from jaxkick.evaluation import (
     walk_forward,
 )
 from jaxkick.evaluation.rank_forecasts import rank_metrics
+from jaxkick.kernels import Linear, Matern12, Matern32, Matern52, Wiener
 from jaxkick.likelihoods import Logit, OrdinalLogit
 
-__all__ = ["compare_with_chance", "compare_with_elo", "model_before"]
+__all__ = ["compare_kernels", "compare_with_chance", "compare_with_elo", "model_before"]
 
 _TRAINING_SHARE = 0.8
+_KERNELS = {each.__name__.lower(): each for each in (Matern12, Matern32, Matern52, Wiener, Linear)}
+_USUAL_KERNELS = ("matern12", "matern32", "wiener")
 _RATE, _OTHER_RATE = 0.1, 0.01
 
 
@@ -89,6 +93,32 @@ def compare_with_chance(
     rows.append(("difference", "log_loss", *bootstrap_mean(difference, own.blocks)))
     rows.append(("difference", "events", float(len(own)), *[np.nan] * 2))
     return _table(rows), converged
+
+
+def compare_kernels(
+    data: Dataset, names: Sequence[str] | None, start: str | None, every: str, max_steps: int
+) -> ModelTable:
+    """Learn a lasting level plus each of some kernels, and backtest them from a start on.
+
+    Args:
+        data: the matches.
+        names: names of kernels, in lower case.
+        start: the first time to predict; no backtest if `None`.
+        every: `"day"`, `"week"`, `"month"` or `"year"`.
+        max_steps: the maximum number of learning steps.
+    """
+    models = {}
+    for name in names or _USUAL_KERNELS:
+        if name not in _KERNELS:
+            known = ", ".join(_KERNELS)
+            raise UsageError(f"--kernel is {name!r}, but must be one of {known}.")
+        models[name] = suggest_model(data, kernel=_KERNELS[name])
+    when = None if start is None else _read_start(data, start)
+    with console.stage("comparing") as tell:
+        options = {"max_steps": max_steps}
+        return compare_models(
+            models, data, start=when, every=every, learn_options=options, progress=tell
+        )
 
 
 def _walk(

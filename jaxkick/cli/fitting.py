@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+import typer
 
-from jaxkick import Dataset, Model, Posterior, infer, learn, plotting, save
+from jaxkick import Dataset, Model, Posterior, discover, infer, learn, plotting, save
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.inputs import MODEL_FILE, read_scale
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PAIRED", "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up",
-    "write_products",
+    "search_model", "write_products",
 ]  # fmt: skip
 
 # Without fixtures, all matches among so many competitors are forecast.
@@ -60,6 +61,18 @@ def fit_model(
         console.note(str(diagnostic))
     note_if_stopped(history.converged, max_steps)
     return posterior, history.converged
+
+
+def search_model(data: Dataset, budget: float, folder: Path) -> tuple[Model, list[Path]]:
+    """Search for a model, print its description, and write the candidates.
+
+    Returns:
+        The best model, and the files.
+    """
+    with console.stage("searching") as tell:
+        found = discover(data, budget=budget, progress=tell)
+    typer.echo(found.describe(), err=True)
+    return found.model, [write_csv(folder / "models.csv", found.table.columns())]
 
 
 def note_if_stopped(converged: bool, max_steps: int) -> None:

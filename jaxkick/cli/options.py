@@ -68,6 +68,25 @@ Date = Annotated[
     typer.Option("--time", help="Date or number; default: the time of the last match."),
 ]
 MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of learning steps.")]
+Discover = Annotated[
+    bool,
+    typer.Option("--discover", help="Search for the kernels and the likelihood that fit best."),
+]
+Budget = Annotated[float, typer.Option(min=0.001, help="Seconds of the search of --discover.")]
+KernelList = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kernel",
+        help="How skill changes around a lasting level: matern12, matern32, matern52, wiener or "
+        "linear. May be repeated; default: matern12, matern32 and wiener.",
+    ),
+]
+BacktestStart = Annotated[
+    str | None,
+    typer.Option(
+        "--start", help="First time to predict, for a backtest of each model; default: none."
+    ),
+]
 Interval = Annotated[float, typer.Option(help="Probability of the intervals.")]
 MinMatches = Annotated[
     int,

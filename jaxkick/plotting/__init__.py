@@ -5,9 +5,16 @@ differ in brightness and in dashes, so that plots are readable without colours.
 """
 
 from jaxkick.plotting.goals import goal_differences, goal_grid
-from jaxkick.plotting.models import calibration, comparisons, history, kernel_samples
+from jaxkick.plotting.models import (
+    calibration,
+    comparisons,
+    history,
+    kernel_samples,
+    model_table,
+)
 from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import (
+    components,
     explanation,
     leaderboard,
     rank_probabilities,
@@ -18,6 +25,7 @@ from jaxkick.plotting.skill import (
 __all__ = [
     "calibration",
     "comparisons",
+    "components",
     "explanation",
     "final_places",
     "goal_differences",
@@ -25,6 +33,7 @@ __all__ = [
     "history",
     "kernel_samples",
     "leaderboard",
+    "model_table",
     "rank_probabilities",
     "scores",
     "title_race",

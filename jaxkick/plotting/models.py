@@ -15,7 +15,7 @@ from jaxkick.plotting import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["calibration", "comparisons", "history", "kernel_samples"]
+__all__ = ["calibration", "comparisons", "history", "kernel_samples", "model_table"]
 
 
 class _Curve(Protocol):
@@ -110,6 +110,54 @@ def comparisons(
     for place, each in enumerate(found.values()):
         ax.annotate(
             f"better in {each.probability_better:.0%}",
+            (1.0, place),
+            xycoords=("axes fraction", "data"),
+            xytext=(6, 0),
+            textcoords="offset points",
+            color=style.GREY,
+            va="center",
+            fontsize=9,
+        )
+    return ax
+
+
+class _Table(Protocol):
+    """A table of models; see `jaxkick.ModelTable`."""
+
+    def columns(self) -> dict[str, np.ndarray]: ...
+
+
+def model_table(table: _Table, *, top: int | None = 20, ax: "Axes | None" = None) -> "Axes":
+    """Plot how far models are behind the best one, which is on top.
+
+    With a backtest: the difference of log loss from the best model with its paired interval.
+    Otherwise: the difference of the score, the log evidence with a penalty for parameters.
+
+    Args:
+        table: a table from `compare_models` or `discover`.
+        top: number of models to show; all if `None`.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+    """
+    columns = table.columns()
+    by_loss = "difference" in columns
+    behind = columns["score"] - np.nanmax(columns["score"])
+    if by_loss:
+        behind = np.append(0.0, columns["difference"][1:])
+    shown = np.flatnonzero(np.isfinite(behind))[:top]
+    ends = [behind, behind]
+    if by_loss:
+        ends = [np.append(0.0, columns[end][1:]) for end in ("lower", "upper")]
+    ax = style.axes(ax, (7.0, 1.0 + 0.32 * len(shown)))
+    ax.axvline(0.0, color=style.GREY, lw=1, ls=(0, (4, 3)))
+    style.forest(ax, columns["model"][shown], behind[shown], *(end[shown] for end in ends))
+    text = "log loss minus that of the best model" if by_loss else "score minus that of the best"
+    ax.set_xlabel(text, color=style.INK)
+    for place, count in enumerate(columns["parameters"][shown]):
+        ax.annotate(
+            f"{count} parameter{'s' if count > 1 else ''}",
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(6, 0),

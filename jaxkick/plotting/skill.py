@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.columns import TimeScale
 from jaxkick.data.queries import check_known, read_names
 from jaxkick.errors import DataError
 from jaxkick.plotting import style
 from jaxkick.posterior import Posterior
+from jaxkick.posterior.components import Components
 from jaxkick.posterior.explanation import Explanation
 from jaxkick.posterior.leaderboard import Scale, check_interval, points_of
 from jaxkick.posterior.posterior import match_times
@@ -19,7 +21,14 @@ from jaxkick.posterior.prediction import RankPrediction
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["explanation", "leaderboard", "rank_probabilities", "scores", "win_probabilities"]
+__all__ = [
+    "components",
+    "explanation",
+    "leaderboard",
+    "rank_probabilities",
+    "scores",
+    "win_probabilities",
+]
 
 _POINTS = 300
 
@@ -71,8 +80,7 @@ def scores(
         times = index.scale.to_user(grid)
     reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
     ends = []
-    # The more bands overlap, the paler they are.
-    alpha = min(0.13, 0.45 / max(len(names), 1))
+    alpha = _band_alpha(len(names))
     for number, name in enumerate(names):
         found = posterior.scores(
             name,
@@ -91,15 +99,61 @@ def scores(
             ax.fill_between(shown, middle - width, middle + width, color=colour, alpha=alpha, lw=0)
         ax.plot(shown, middle, color=colour, ls=dashes, lw=1.8, label=style.label(name))
         ends.append((shown[-1], middle[-1], colour))
-    ax.margins(x=0.01)
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
-    ax.set_ylabel("score" if scale is None else "rating", color=style.INK)
-    if index.scale.dates:
-        style.date_ticks(ax)
-    else:
-        ax.set_xlabel(f"time in {index.unit}s" if index.unit else "time", color=style.INK)
+    _finish_curves(ax, index.scale, "score" if scale is None else "rating")
     style.label_ends(ax, names, ends)
     return ax
+
+
+def components(found: Components, *, interval: float = 0.9, ax: "Axes | None" = None) -> "Axes":
+    """Plot a skill curve and the parts that it is the sum of, with credible bands.
+
+    Args:
+        found: the parts, from `Posterior.components`.
+        interval: probability of the bands; 0 draws none.
+        ax: the axes to draw on; new ones if `None`.
+
+    Returns:
+        The axes.
+    """
+    if interval:
+        check_interval(interval)
+    ax = style.axes(ax)
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
+    curves = {str(found.whole.name): found.whole, **found.parts}
+    alpha, ends = _band_alpha(len(curves)), []
+    for number, (name, part) in enumerate(curves.items()):
+        colour, dashes = style.line(number)
+        mean, width = np.asarray(part.mean), reach * np.sqrt(np.asarray(part.variance))
+        if interval:
+            limits = (mean - width, mean + width)
+            ax.fill_between(found.times, *limits, color=colour, alpha=0.6 * alpha, lw=0)
+            # Edges tell overlapping bands apart.
+            for end in limits:
+                ax.plot(found.times, end, color=colour, ls=dashes, lw=0.7, alpha=0.6)
+        thickness = 2.4 if number == 0 else 1.6
+        label = style.label(name)
+        ax.plot(found.times, mean, color=colour, ls=dashes, lw=thickness, label=label)
+        ends.append((found.times[-1], mean[-1], colour))
+    ax.axhline(0.0, color=style.GREY, lw=0.8, zorder=0)
+    _finish_curves(ax, found.whole.scale, "score")
+    style.label_ends(ax, list(curves), ends)
+    return ax
+
+
+def _band_alpha(count: int) -> float:
+    """The more bands overlap, the paler they are."""
+    return min(0.13, 0.45 / max(count, 1))
+
+
+def _finish_curves(ax: "Axes", scale: TimeScale, quantity: str) -> None:
+    """Set the grid and the axes of curves over time."""
+    ax.margins(x=0.01)
+    ax.grid(axis="y", color=style.PALE, lw=0.8)
+    ax.set_ylabel(quantity, color=style.INK)
+    if scale.dates:
+        style.date_ticks(ax)
+    else:
+        ax.set_xlabel(f"time in {scale.unit}s" if scale.unit else "time", color=style.INK)
 
 
 def leaderboard(

@@ -507,7 +507,10 @@ def _read(
 
 
 def covariance_of(
-    posterior: "Posterior", query: Query, tol: float | None = None
+    posterior: "Posterior",
+    query: Query,
+    tol: float | None = None,
+    measured: Model | None = None,
 ) -> Float[np.ndarray, "Q Q"]:
     """Compute the joint posterior covariance of linear combinations of scores.
 
@@ -518,11 +521,12 @@ def covariance_of(
         tol: the error of a solution, relative to the change from the factorised one, in the norm
             of the joint precision; 1e-3 if `None`. The error of a variance is about its square,
             that of a covariance at most of this size.
+        measured: the model with other measurement vectors, for parts of scores.
 
     Returns:
         The covariance matrix, as float64.
     """
-    points, found = _describe_query(posterior, query)
+    points, found = _describe_query(posterior, query, measured)
     direct = np.zeros((points.count, points.count))
     for group, part in zip(points.groups, found, strict=True):
         early, late = group.points[group.pairs[: group.count].T]
@@ -553,7 +557,9 @@ def reach_of(
     return basis.transform.T @ _solve_basis(posterior, points, found, basis, tol)[1]
 
 
-def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tuple[_Described, ...]]:
+def _describe_query(
+    posterior: "Posterior", query: Query, measured: Model | None = None
+) -> tuple[_Points, tuple[_Described, ...]]:
     points, data = _find_points(posterior.data, query), posterior.data
     known = tuple(
         None if group.place is None else (data.chains[group.place], posterior.states[group.place])
@@ -561,7 +567,7 @@ def _describe_query(posterior: "Posterior", query: Query) -> tuple[_Points, tupl
     )
     # Only what is padded: the number of points would make another program.
     groups = tuple((g.name, g.queries, g.pairs, g.gap) for g in points.groups)
-    found = _describe(posterior.model, data.epoch, known, groups)
+    found = _describe(measured or posterior.model, data.epoch, known, groups)
     return points, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), found)
 
 
@@ -701,12 +707,16 @@ def _cut(
     return Pulls(*map(jax.device_put, (*places, *vectors)))
 
 
-def variance_of(posterior: "Posterior", query: Query) -> Float[np.ndarray, " Q"]:
-    """Compute the joint posterior variances of linear combinations of scores."""
+def variance_of(
+    posterior: "Posterior", query: Query, measured: Model | None = None
+) -> Float[np.ndarray, " Q"]:
+    """Compute the joint posterior variances of linear combinations; see `covariance_of`."""
     count, width = len(query.times), 4 * _MAX_WIDTH
     parts = [slice(begin, begin + width) for begin in range(0, count, width)]
     cut = (Query((width,), *jax.tree.map(lambda x, p=p: x[p], query[1:])) for p in parts)
-    return np.concatenate([np.diagonal(covariance_of(posterior, part)) for part in cut])
+    return np.concatenate([
+        np.diagonal(covariance_of(posterior, part, measured=measured)) for part in cut
+    ])  # fmt: skip
 
 
 def is_affordable(data: Dataset, count: int) -> bool:

@@ -28,6 +28,7 @@ from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
 from jaxkick.kernels import Instant
 from jaxkick.model import Model
+from jaxkick.posterior.components import Components, components_of
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
 from jaxkick.posterior.explanation import Explanation, explain
 from jaxkick.posterior.joint import (
@@ -349,6 +350,44 @@ class Posterior(AbstractPredictor, eqx.Module):
             index.library,
         )
 
+    def components(
+        self,
+        name: Hashable,
+        times: Any = None,
+        *,
+        joint: bool | None = None,
+        aspects: Mapping[str, float] | None = None,
+    ) -> Components:
+        """Split the score of a feature into the summands of its kernel.
+
+        With the kernel `Constant + Matern12`, for example, into a lasting level and what came and
+        went. All parts come from one smoothing pass. A product of kernels is one part.
+
+        Args:
+            name: the name of the feature.
+            times: numbers or dates as in the data; the times of the feature's own matches if
+                `None`.
+            joint: whether variances are those of the joint posterior of all competitors, as in
+                `scores`.
+            aspects: as in `scores`.
+
+        Returns:
+            The posterior of each part, and of the whole.
+
+        Raises:
+            DataError: if the name is unknown, or has no matches and `times` is `None`.
+        """
+        index = self.data.index
+        check_known(index, [name], "name")
+        if times is None:
+            numbers = match_times(index, [name], "name")[0]
+            times = index.scale.to_user(numbers)
+        else:
+            times = np.atleast_1d(times)
+            numbers = index.to_time(times)
+        query = self._alone([name] * len(numbers), times, aspects)._replace(times=numbers)
+        return components_of(self, name, query, joint, aspects)
+
     def to_frame(
         self,
         names: Sequence[Hashable] | None = None,
@@ -592,8 +631,12 @@ class Posterior(AbstractPredictor, eqx.Module):
         numbers: Sequence[np.ndarray],
         joint: bool | None,
         aspects: Mapping[str, float] | None,
+        measured: Model | None = None,
     ) -> np.ndarray | float:
-        """The ratio of joint to independent variances of features, at times of each."""
+        """The ratio of joint to independent variances of features, at times of each.
+
+        `measured` is the model with other measurement vectors, for parts of scores.
+        """
         nodes = [_thin(np.unique(each)) for each in numbers]
         counts = list(map(len, nodes))
         if not is_joint(self, sum(counts), joint):
@@ -602,8 +645,8 @@ class Posterior(AbstractPredictor, eqx.Module):
         times = self.data.index.scale.to_user(np.concatenate(nodes))
         query = self._alone(features, times, aspects, True)
         query = query._replace(times=np.concatenate(nodes))
-        alone = np.asarray(self._score_query(query).variance, np.float64)
-        together = variance_of(self, query)
+        alone = np.asarray(self._score_query(query, measured).variance, np.float64)
+        together = variance_of(self, query, measured)
         ratios = np.where(alone > 0, together / np.where(alone > 0, alone, 1.0), 1.0)
         ratios = np.split(ratios, np.cumsum(counts)[:-1])
         parts = map(np.interp, numbers, nodes, ratios)
@@ -620,8 +663,8 @@ class Posterior(AbstractPredictor, eqx.Module):
         own = {"features": read_combination(self, aspects)}
         return make_query(self, time, {"features": (features, 1.0)}, {}, allow_unknown, own)
 
-    def _score_query(self, query: Query) -> ScoreMoments:
-        return score_combinations(self.model, self.data, self.states, query)
+    def _score_query(self, query: Query, measured: Model | None = None) -> ScoreMoments:
+        return score_combinations(measured or self.model, self.data, self.states, query)
 
     def _covariance_query(self, query: Query, joint: bool | None) -> np.ndarray | None:
         return covariance_of(self, query) if is_joint(self, len(query.times), joint) else None

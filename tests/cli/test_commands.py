@@ -239,6 +239,38 @@ def test_evaluate(league):
     assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
 
 
+def test_compare(league):
+    options = ("--kernel", "wiener", "--start", "2020-12-01", "--format", "json")
+    ran = run("compare", league.results, *OPTIONS, *options)
+    assert ran.code == 0, ran.err
+    data = jk.Dataset.from_frame(
+        pd.read_csv(league.results),
+        time="date",
+        first="home",
+        second="away",
+        result=("home_goals", "away_goals"),
+        home=True,
+    )
+    models = {"wiener": jk.suggest_model(data, kernel=jk.kernels.Wiener)}
+    (expected,) = jk.compare_models(models, data, start="2020-12-01")
+    (record,) = json.loads(ran.out)
+    assert record["model"] == "wiener"
+    assert record["log_evidence"] == pytest.approx(expected.log_evidence, abs=1e-6)
+    assert record["log_loss"] == pytest.approx(expected.log_loss.value, abs=1e-6)
+
+
+def test_fit_with_a_search(league, tmp_path):
+    # The budget is for the simplest candidate only.
+    options = ("--discover", "--budget", "0.001", "--output", tmp_path / "found")
+    ran = run("fit", league.results, *OPTIONS, *options)
+    assert ran.code == 0, ran.err
+    assert "The search stopped at its budget after 1 of its candidates" in ran.err
+    candidates = pd.read_csv(tmp_path / "found" / "models.csv")
+    assert candidates["model"].tolist() == ["skill: Constant; home: Constant"]
+    saved = jk.load(tmp_path / "found" / "model.jaxkick")
+    assert isinstance(saved.model.kernel["skill"], jk.kernels.Constant)
+
+
 def test_evaluate_reports_missing_convergence(league):
     options = ("--start", "2020-12-01", "--every", "month", "--max-steps", 1, "--format", "json")
     ran = run("evaluate", league.results, *OPTIONS, *options)

@@ -13,7 +13,7 @@ from jaxkick.cli import console
 
 from .conftest import OPTIONS, run, write
 
-COMMANDS = ("demo", "fit", "predict", "leaderboard", "evaluate", "update")
+COMMANDS = ("demo", "fit", "predict", "leaderboard", "evaluate", "compare", "update")
 ROW = ["2020-01-01", "A", "B", 1, 0]
 
 
@@ -200,6 +200,7 @@ def test_outcomes_of_zero_and_one_are_refused(tmp_path):
         (("predict", "{model}", "--first", "Ben", "--second", "Ben"), 2, "are both 'Ben'"),
         (("predict", "{model}", "--fixtures", "x", "--home"), 2, "Leave out --time"),
         (("evaluate", "{results}", *OPTIONS, "--as", "counts"), 2, "not counts"),
+        (("compare", "{results}", *OPTIONS, "--kernel", "cubic"), 2, "must be one of matern12"),
         (("evaluate", "{results}", *OPTIONS, "--start", "1999-01-01"), 2, "2020-01-04 to"),
     ],
 )

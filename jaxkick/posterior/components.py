@@ -1,0 +1,183 @@
+"""The parts of a skill: the posterior of each summand of a competitor's kernel.
+
+The state of a sum of kernels is the stack of their states, so that one smoothing pass knows all of
+them. A part is the same process, measured by its own entries of the vector h.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from jaxkick._math.small_matrices import as_matrix
+from jaxkick._typing import Array, Float, Scalar
+from jaxkick.data.queries import Query
+from jaxkick.data.schema import GENERAL
+from jaxkick.data.tables import make_table, name_column
+from jaxkick.errors import plain
+from jaxkick.kernels import AbstractKernel, Instant, Interval, Sum
+from jaxkick.kernels.kernel import Matrix
+from jaxkick.model import Model
+from jaxkick.posterior.scores import Scores
+
+if TYPE_CHECKING:
+    from jaxkick.posterior.posterior import Posterior
+
+__all__ = ["Components", "components_of", "label_terms", "terms_of"]
+
+_MEAN = "prior mean"
+
+
+class Components(eqx.Module):
+    """The score of one feature, split into the summands of its kernel.
+
+    `components["Matern12"]` are the `Scores` of one of them. Their means add up to the mean of
+    the whole. Their variances do not add up to its variance: matches determine the sum better
+    than how it splits, so that the parts are negatively correlated.
+
+    Attributes:
+        parts: the scores of each part by its label: the class of the kernel, with a number if
+            there are several; `"prior mean"` if the model has one.
+        whole: the score.
+        descriptions: the kernel of each part in words.
+    """
+
+    parts: dict[str, Scores]
+    whole: Scores
+    descriptions: dict[str, str] = eqx.field(static=True)
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times as in the data."""
+        return self.whole.times
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a long table with the columns name, part, time, mean and deviation.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        count, every = len(self.whole.numbers), list(self.parts.values())
+        return make_table(
+            {
+                "name": np.repeat(name_column([self.whole.name]), count * len(every)),
+                "part": np.repeat(np.array(list(self.parts)), count),
+                "time": np.tile(self.times, len(every)),
+                "mean": np.concatenate([np.asarray(each.mean) for each in every]),
+                "deviation": np.sqrt(np.concatenate([each.variance for each in every])),
+            },
+            library or self.whole.library,
+        )
+
+    def __getitem__(self, label: str) -> Scores:
+        if label not in self.parts:
+            known = ", ".join(map(repr, self.parts))
+            raise KeyError(f"There is no part {label!r}. The parts are {known}.")
+        return self.parts[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __repr__(self) -> str:
+        title = f"Components of {self.whole.name!r} at {len(self.whole.numbers):,} times"
+        return "\n".join([title, *(f"  {label}: {t}" for label, t in self.descriptions.items())])
+
+
+class _Measured(AbstractKernel):
+    """A kernel of which only some components of the state count for the score.
+
+    The weights are an array, so that one program serves all parts.
+    """
+
+    kernel: AbstractKernel
+    weights: Float[Array, " K"]
+
+    @property
+    def state_dim(self) -> int:
+        return self.kernel.state_dim
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        return self.kernel.aspects
+
+    def measurement(self) -> Matrix:
+        return self.measurement_at(None)
+
+    def measurement_at(self, aspects: Mapping[str, Scalar] | None) -> Matrix:
+        h = as_matrix(self.kernel.measurement_at(aspects))
+        return h.filled(self.weights.dtype).to_array()[:, 0] * self.weights
+
+    def state_cov(self, instant: Instant) -> Matrix:
+        return self.kernel.state_cov(instant)
+
+    def transition(self, interval: Interval) -> Matrix:
+        return self.kernel.transition(interval)
+
+    def noise_cov(self, interval: Interval) -> Matrix:
+        return self.kernel.noise_cov(interval)
+
+
+def terms_of(kernel: AbstractKernel) -> tuple[AbstractKernel, ...]:
+    """The summands of a kernel: itself unless it is a sum."""
+    return kernel.terms if isinstance(kernel, Sum) else (kernel,)
+
+
+def label_terms(terms: tuple[AbstractKernel, ...]) -> list[str]:
+    """A label for each summand: its class, with a number if there are several of it."""
+    names = [_class_name(term) for term in terms]
+    counts = {name: names.count(name) for name in names}
+    labels = []
+    for place, name in enumerate(names):
+        number = names[: place + 1].count(name)
+        labels.append(f"{name} {number}" if counts[name] > 1 else name)
+    return labels
+
+
+def _class_name(term: AbstractKernel) -> str:
+    factors = getattr(term, "factors", None)
+    return type(term).__name__ if factors is None else " * ".join(map(_class_name, factors))
+
+
+def components_of(
+    posterior: "Posterior",
+    name: Hashable,
+    query: Query,
+    joint: bool | None,
+    aspects: Mapping[str, float] | None,
+) -> Components:
+    """Split the score of a feature, at the times of a query; see `Posterior.components`."""
+    index, dtype = posterior.data.index, posterior.data.coefficients.dtype
+    numbers, model, group = query.times, posterior.model, index.group_of(name)
+    kernel = model.kernel_of(group)
+    terms = terms_of(kernel)
+
+    def scores(mean: Any, variance: Any) -> Scores:
+        found = (jnp.asarray(mean), jnp.asarray(variance))
+        return Scores(numbers, *found, plain(name), group, index.scale, index.library)
+
+    def measure(weights: np.ndarray) -> Scores:
+        seen = _Measured(kernel, jnp.asarray(weights, dtype))
+        own = Model({group: seen}, model.likelihood)
+        mean, variance = posterior._score_query(query, own)
+        ratio = posterior._joint_ratio([name], [numbers], joint, aspects, own)
+        return scores(mean, variance * ratio)
+
+    sizes = [term.state_dim for term in terms]
+    owner = np.repeat(np.arange(len(terms)), sizes)
+    labels = label_terms(terms)
+    parts = {label: measure(owner == place) for place, label in enumerate(labels)}
+    words = {label: term.describe(index.unit) for label, term in zip(labels, terms, strict=True)}
+    whole = measure(np.ones(len(owner)))
+    if model.mean is not None and not (isinstance(model.mean, dict) and group not in model.mean):
+        prior = model.mean_of(group, index.feature_ids([name]), dtype)
+        general = 1.0 if query.aspects is None else query.aspects[GENERAL][:, 0]
+        mean = jnp.asarray(np.broadcast_to(np.asarray(prior) * general, len(numbers)), dtype)
+        parts[_MEAN] = scores(mean, jnp.zeros_like(mean))
+        words[_MEAN] = f"{float(prior[0]):.3g} at all times"
+        whole = scores(whole.mean + mean, whole.variance)
+    return Components(parts, whole, words)

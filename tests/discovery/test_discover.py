@@ -1,0 +1,244 @@
+"""The search for kernels: its grammar, its course, its words, and one search that learns."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import jaxkick as jk
+from jaxkick import kernels, likelihoods
+from jaxkick.discovery import search
+from jaxkick.discovery.grammar import (
+    WORDS,
+    Setting,
+    find_seasons,
+    neighbours,
+    normal_form,
+    prior_variance,
+)
+from jaxkick.discovery.models import LearntModel
+
+C, M12, M32, W, L = (
+    kernels.Constant(1.0),
+    kernels.Matern12(0.5, 2.0),
+    kernels.Matern32(0.5, 2.0),
+    kernels.Wiener(0.1),
+    kernels.Linear(0.01),
+)
+
+
+def league(count=120, home=True, seed=0):
+    """Matches of six teams in ten years, from September to May."""
+    rng = np.random.default_rng(seed)
+    days = rng.integers(0, 10, count) * 365.25 + rng.uniform(0, 270, count)
+    sides = np.array([rng.choice(6, 2, replace=False) for _ in range(count)])
+    skill = np.linspace(-1.5, 1.5, 6)
+    lead = skill[sides[:, 0]] - skill[sides[:, 1]] + 0.5
+    table = {
+        "date": np.datetime64("2000-09-01") + np.sort(days).astype("timedelta64[D]"),
+        "one": sides[:, 0],
+        "two": sides[:, 1],
+        "won": np.where(lead + rng.normal(size=count) > 0, 1.0, -1.0),
+    }
+    columns = {"time": "date", "first": "one", "second": "two", "outcome": "won"}
+    return jk.Dataset.from_frame(table, **columns, home=home)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return league()
+
+
+@pytest.fixture(scope="module")
+def setting(data):
+    return Setting.of(data, "skill", find_seasons(data))
+
+
+# Grammar
+
+
+def test_seasons_end_in_the_summer(data):
+    ends = np.array(find_seasons(data))
+    assert len(ends) == 9
+    np.testing.assert_allclose(np.diff(ends), 1.0)
+    # The middle of June and July and August.
+    assert np.all(np.abs(np.mod(ends, 1.0) - 0.54) < 0.04)
+
+
+def test_there_are_no_seasons_without_a_break_or_a_unit():
+    times = np.linspace(0.0, 10.0, 500)
+    sides = np.arange(500) % 4, (np.arange(500) + 1) % 4
+    for unit in ("year", None):
+        spread = jk.Dataset.from_pairs(times, *sides, np.ones(500), unit=unit)
+        assert find_seasons(spread) == ()
+
+
+def test_normal_forms_ignore_order_and_values(setting):
+    forms = {normal_form(a + b + c) for a, b, c in itertools.permutations((C, M12, L))}
+    assert forms == {("Constant", "Linear", "Matern12")}
+    assert normal_form(kernels.Cosine(1.0, 2.0)) != normal_form(kernels.Cosine(1.0, 2.0, 3.0))
+    seasons = kernels.PiecewiseConstant(1.0, setting.seasons)
+    assert normal_form(seasons * M12) == normal_form(M12 * seasons)
+
+
+@pytest.mark.parametrize("kernel", [C, C + M12, M32 + L, C + W + M12 + L])
+def test_neighbours_differ_in_one_term(kernel, setting):
+    own, found = normal_form(kernel), list(neighbours(kernel, setting))
+    assert len({form for form, _ in found}) == len(found)
+    for form, starts in found:
+        more = [name for name in form if form.count(name) > own.count(name)]
+        fewer = [name for name in own if own.count(name) > form.count(name)]
+        assert form != own
+        assert len(set(more)) <= 1
+        assert len(fewer) <= 1
+        assert set(form) <= set(WORDS)
+        assert len(form) <= 4
+        assert all(normal_form(start) == form for start in starts)
+        # A sum of two constants is a constant.
+        assert all(form.count(name) <= 1 for name in ("Constant", "Linear", "Wiener"))
+
+
+def test_neighbours_keep_the_values_of_shared_terms(setting):
+    found = dict(neighbours(C + M12, setting))
+    (grown,) = found["Constant", "Linear", "Matern12"]
+    assert repr(grown.terms[2]) == repr(M12)
+    (swapped,) = found["Constant", "Matern32"]
+    assert float(swapped.terms[1].lengthscale) == float(M12.lengthscale)
+    assert len(found["Constant", "Cosine", "Matern12"]) > 10
+
+
+def test_the_prior_variance_is_that_at_the_matches(data, setting):
+    first = {team: data.entries(team).times.min() for team in range(6)}
+    entries = [(time, first[team]) for team in range(6) for time in data.entries(team).times]
+    times, debuts = np.array(entries).T
+    expected = np.mean(1.0 + 0.1 * (times - debuts))
+    assert len(setting.times) == len(times)
+    assert prior_variance(C + W, setting) == pytest.approx(expected, rel=1e-6)
+
+
+# The course of a search, with a learner that knows the answer
+
+TARGET = {"skill": ("Constant", "Linear", "Matern32"), "home": ("Constant", "Wiener")}
+
+
+class Learner:
+    """Counts calls, and scores a model by the terms in which it differs from the target."""
+
+    def __init__(self):
+        self.looked, self.finished = [], []
+
+    def __call__(self, name, model, data, method, penalty, **limits):
+        value = -100.0
+        for group, target in TARGET.items():
+            form = normal_form(model.kernel_of(group))
+            value -= 5.0 * sum(target.count(each) == 0 for each in form)
+            value -= 10.0 * sum(form.count(each) == 0 for each in target)
+        if limits.get("max_steps") != 0:
+            (self.looked if limits else self.finished).append(name)
+        return LearntModel(name, model, value, 3, value, 0.0, True)
+
+
+@pytest.fixture
+def learner(monkeypatch):
+    learner = Learner()
+    monkeypatch.setattr(search, "learn_model", learner)
+    return learner
+
+
+def test_a_search_finds_the_best_structure_and_tries_none_twice(data, learner):
+    found = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    assert found.complete
+    assert found.table.best.name == "skill: Constant + Linear + Matern32; home: Constant + Wiener"
+    assert normal_form(found.model.kernel_of("home")) == TARGET["home"]
+    assert len(set(learner.looked)) == len(learner.looked) == len(found.table)
+    assert len(set(learner.finished)) == len(learner.finished)
+    assert found.likelihoods is None
+    # Skills come first, as long as the home advantage is a constant.
+    drifting = [" home: Constant" not in name for name in learner.looked]
+    assert not any(drifting[:5])
+
+
+def test_a_search_continues_where_its_budget_ended(data, learner, monkeypatch):
+    whole = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    learner.looked.clear()
+    clock = itertools.count()
+    monkeypatch.setattr(search.time, "perf_counter", lambda: float(next(clock)))
+    part = jk.discover(data, likelihoods.Probit(), budget=12.0)
+    assert not part.complete
+    assert 1 < len(part.table) < len(whole.table)
+    assert "stopped at its budget" in repr(part)
+    assert "stopped at its budget" in part.describe()
+    size = len(part.table)
+    done = part.resume(1e9)
+    assert done.complete
+    assert len(part.table) == size
+    assert {row.name for row in done.table} == {row.name for row in whole.table}
+    assert done.table.best.name == whole.table.best.name
+    assert len(set(learner.looked)) == len(learner.looked)
+
+
+def test_words_say_what_each_term_is_worth(data, learner):
+    lines = jk.discover(data, likelihoods.Probit(), budget=60.0).describe().split("\n")
+    skill, home, outcome = lines
+    assert skill.startswith("Skill is the sum of ")
+    assert "% of the variance)" in skill
+    assert "Without the linear trend the log evidence changes by −10.0." in skill
+    assert "In place of the fluctuations: " in skill
+    assert "There is no evidence of anything more: " in skill
+    assert "a cycle by −5.0" in skill
+    assert home.startswith("The home advantage is the sum of ")
+    assert outcome == "Outcomes: a lead of 1 wins with probability 84 % (Probit)."
+
+
+def test_failed_candidates_do_not_end_a_search(data, learner, monkeypatch):
+    def fail(name, model, *arguments, **limits):
+        if "Linear" in name:
+            return LearntModel(name, model, note="no fixed point")
+        return learner(name, model, *arguments, **limits)
+
+    monkeypatch.setattr(search, "learn_model", fail)
+    found = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    assert "Linear" not in found.table.best.name
+    assert math.isnan(found.table.rows[-1].score)
+    monkeypatch.setattr(
+        search, "learn_model", lambda name, model, *a, **k: LearntModel(name, model)
+    )
+    with pytest.raises(jk.DataError, match="No model could be learnt"):
+        jk.discover(data, likelihoods.Probit(), budget=60.0)
+
+
+def test_arguments_are_checked(data):
+    for name in ("budget", "beam"):
+        with pytest.raises(jk.DataError, match=f"`{name}` is 0, but must be positive"):
+            jk.discover(data, **{name: 0})
+    with pytest.raises(jk.DataError, match="`terms` has 'Cubic', which is not a term"):
+        jk.discover(data, terms=["Constant", "Cubic"])
+    with pytest.raises(TypeError, match="`data` must be a `Dataset`"):
+        jk.discover("matches")
+
+
+# A search that learns
+
+
+def test_a_search_learns_its_candidates_and_compares_likelihoods():
+    data = league(home=False)
+    told = []
+    found = jk.discover(data, budget=600.0, terms=["Constant", "Linear"], progress=told.append)
+    assert found.complete
+    assert found.table.best.name == "Constant"
+    _, history = jk.learn(jk.Model(kernels.Constant(1.0), likelihoods.Probit()), data)
+    assert found.table.best.log_evidence == pytest.approx(history.values.max(), abs=1e-3)
+    # Nested, and learnt from its parent's values: next to nothing is gained or lost.
+    assert abs(found.table["Constant + Linear"].log_evidence - history.values.max()) < 0.5
+    assert {row.name for row in found.table} == {"Constant", "Constant + Linear", "Linear"}
+    assert {row.name for row in found.likelihoods} == {"Probit", "Logit"}
+    assert isinstance(found.model.likelihood, likelihoods.Probit)
+    losses = found.likelihoods["Logit"].log_loss.value - found.likelihoods["Probit"].log_loss.value
+    assert "With Logit the log loss of the last fifth of the matches changes by" in found.describe()
+    assert abs(losses) < 0.05
+    assert len(told) >= 4
+    posterior = jk.infer(found.model, data)
+    assert float(posterior.log_marginal_likelihood) == pytest.approx(
+        found.table.best.log_evidence, abs=0.01
+    )
