@@ -120,7 +120,7 @@ class Model(eqx.Module):
             )
 
     def kernel_of(self, group: str) -> AbstractKernel:
-        """Return the kernel of a group of features, with the prior of its newcomers.
+        """Return the kernel of a group of features, without the prior of its newcomers.
 
         Args:
             group: the name of the group.
@@ -128,9 +128,8 @@ class Model(eqx.Module):
         Raises:
             DataError: if the model has kernels by group and this group has none.
         """
-        newcomers = self.newcomers_of(group)
         if isinstance(self.kernel, AbstractKernel):
-            return self.kernel if newcomers is None else Entering(self.kernel, newcomers)
+            return self.kernel
         if group not in self.kernel:
             known = ", ".join(repr(name) for name in self.kernel)
             raise DataError(
@@ -139,7 +138,11 @@ class Model(eqx.Module):
                 f"Add a kernel for {group!r} to `Model(kernel={{...}})`, or put its features into "
                 "another group with `groups=` of the data set.",
             )
-        kernel = self.kernel[group]
+        return self.kernel[group]
+
+    def process_of(self, group: str) -> AbstractKernel:
+        """Return the kernel of a group of features, with the prior of its newcomers."""
+        kernel, newcomers = self.kernel_of(group), self.newcomers_of(group)
         return kernel if newcomers is None else Entering(kernel, newcomers)
 
     def newcomers_of(self, group: str) -> Newcomers | None:

@@ -129,7 +129,7 @@ class Newcomers(eqx.Module):
 
 
 class Entering(AbstractKernel):
-    """A kernel with another prior variance for newcomers; made by `Model.kernel_of`."""
+    """A kernel with another prior variance for newcomers; made by `Model.process_of`."""
 
     kernel: AbstractKernel
     newcomers: Newcomers
@@ -165,12 +165,6 @@ class Entering(AbstractKernel):
 
     def _adapt(self, small: Matrix) -> AbstractMatrix:
         return adapt(small, self.state_dim, self.newcomers.mean.value.dtype)
-
-    def describe(self, unit: str | None = None) -> str:
-        return self.kernel.describe(unit)
-
-    def timescales(self) -> dict[str, tuple[AbstractKernel, float]]:
-        return self.kernel.timescales()
 
 
 def read_newcomers(

@@ -191,7 +191,7 @@ class Rule(eqx.Module):
         return h(time)
 
     def _step(self, number: int) -> StepModel:
-        return StepModel(self.model.kernel_of(self.groups[number]), self.epoch)
+        return StepModel(self.model.process_of(self.groups[number]), self.epoch)
 
 
 def scan_matches(

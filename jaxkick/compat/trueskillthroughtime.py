@@ -59,7 +59,7 @@ def to_parameters(model: jk.Model, beta: float = 1.0) -> dict[str, float]:
     """
     unit = math.sqrt(2.0) * beta
     sigma, gamma = _deviations(
-        model.kernel if model.newcomers is None else model.kernel_of("skill")
+        model.kernel if model.newcomers is None else model.process_of("skill")
     )
     mean = model.mean_of("skill", 0, Instant.at(0.0), np.dtype(float))
     return {
@@ -122,7 +122,7 @@ def to_history(model: jk.Model, data: jk.Dataset) -> dict[str, Any]:
     Raises:
         DataError: if TrueSkillThroughTime has no equivalent model or games.
     """
-    deviations = {_deviations(model.kernel_of(chain.group)) for chain in data.chains}
+    deviations = {_deviations(model.process_of(chain.group)) for chain in data.chains}
     means: set[float] = set()
     for chain in data.chains:
         features = np.unique(chain.feature)

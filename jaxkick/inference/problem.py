@@ -342,7 +342,8 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
     """
     dtype = data.coefficients.dtype
     steps = tuple(
-        StepModel(resolve(model.kernel_of(chain.group), dtype), data.epoch) for chain in data.chains
+        StepModel(resolve(model.process_of(chain.group), dtype), data.epoch)
+        for chain in data.chains
     )
     mesh = data.chains[0].mesh
     events, counted = _needed_events(model, data), _counted(mask, data)

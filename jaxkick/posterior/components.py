@@ -14,13 +14,12 @@ import numpy as np
 from jaxkick._math.small_matrices import as_matrix
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.data.queries import Query
-from jaxkick.data.schema import GENERAL
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import plain
 from jaxkick.kernels import AbstractKernel, Instant, Interval, Sum
 from jaxkick.kernels.kernel import Matrix
 from jaxkick.model import Model
-from jaxkick.posterior.scores import Scores
+from jaxkick.posterior.scores import Scores, score_combinations
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
@@ -153,15 +152,14 @@ def components_of(
     """Split the score of a feature, at the times of a query; see `Posterior.components`."""
     index, dtype = posterior.data.index, posterior.data.coefficients.dtype
     numbers, model, group = query.times, posterior.model, index.group_of(name)
-    kernel = model.kernel_of(group)
-    terms = terms_of(kernel)
+    terms = terms_of(model.kernel_of(group))
 
     def scores(mean: Any, variance: Any) -> Scores:
         found = (jnp.asarray(mean), jnp.asarray(variance))
         return Scores(numbers, *found, plain(name), group, index.scale, index.library)
 
     def measure(weights: np.ndarray) -> Scores:
-        seen = _Measured(kernel, jnp.asarray(weights, dtype))
+        seen = _Measured(model.process_of(group), jnp.asarray(weights, dtype))
         own = Model({group: seen}, model.likelihood)
         mean, variance = posterior._score_query(query, own)
         ratio = posterior._joint_ratio([name], [numbers], joint, aspects, own)
@@ -173,11 +171,12 @@ def components_of(
     parts = {label: measure(owner == place) for place, label in enumerate(labels)}
     words = {label: term.describe(index.unit) for label, term in zip(labels, terms, strict=True)}
     whole = measure(np.ones(len(owner)))
-    if model.mean is not None and not (isinstance(model.mean, dict) and group not in model.mean):
-        prior = model.mean_of(group, index.feature_ids([name]), dtype)
-        general = 1.0 if query.aspects is None else query.aspects[GENERAL][:, 0]
-        mean = jnp.asarray(np.broadcast_to(np.asarray(prior) * general, len(numbers)), dtype)
+    has_mean = model.mean is not None and (not isinstance(model.mean, dict) or group in model.mean)
+    if has_mean or model.newcomers_of(group) is not None:
+        mean = score_combinations(model, posterior.data, None, query).mean
         parts[_MEAN] = scores(mean, jnp.zeros_like(mean))
-        words[_MEAN] = f"{float(prior[0]):.3g} at all times"
+        low, high = float(np.min(mean)), float(np.max(mean))
+        span = f"{low:.3g} at all times" if low == high else f"between {low:.3g} and {high:.3g}"
+        words[_MEAN] = span
         whole = scores(whole.mean + mean, whole.variance)
     return Components(parts, whole, words)

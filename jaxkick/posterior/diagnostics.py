@@ -319,7 +319,7 @@ def _precision(model: Model, index: Index, entries: Sequence[ScoreMoments]) -> I
             continue
         mean, variance = np.asarray(mean), np.asarray(variance)
         known = variance > 0
-        kernel = resolve(model.kernel_of(group), last.offset.dtype)
+        kernel = resolve(model.process_of(group), last.offset.dtype)
         prior = np.sqrt(float(call_compiled(kernel.covariance, last, last)))
         deviation = np.sqrt(variance[known])
         lost = np.abs(mean[known]) / deviation + (prior / deviation) ** 2

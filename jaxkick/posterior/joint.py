@@ -459,7 +459,7 @@ def _describe(
     found = []
     for (name, *arrays), part in zip(groups, known, strict=True):
         queries, pairs, gap = jax.tree.map(jnp.asarray, arrays)
-        step = StepModel(resolve(model.kernel_of(name), queries.age.dtype), epoch)
+        step = StepModel(resolve(model.process_of(name), queries.age.dtype), epoch)
         points = _prior(step, queries) if part is None else functionals(step, *part, queries)
 
         def covariance(early, late, gap, step=step, points=points):

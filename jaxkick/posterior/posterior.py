@@ -488,7 +488,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         line = make_timeline(entry_times, sites, numbers, index.epoch, np.dtype(dtype), both)
         group = index.group_of(name)
         shape = (shape,) if isinstance(shape, int) else shape
-        kernel, count = self.model.kernel_of(group), math.prod(shape)
+        kernel, count = self.model.process_of(group), math.prod(shape)
         paths = sample_paths(kernel, self.data.epoch, line.times, line.sites, key, count)
         offset, age = (jnp.asarray(x)[line.asked] for x in (line.times.offset, line.times.age))
         features = np.full(offset.shape, index.feature_ids([name])[0])

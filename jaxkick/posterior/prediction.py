@@ -105,7 +105,8 @@ class Prediction(AbstractPrediction):
         if is_known(outcome):
             outcome = np.broadcast_to(np.asarray(outcome, self.mean.dtype), self.mean.shape)
         else:
-            outcome = jnp.broadcast_to(outcome.astype(self.mean.dtype), self.mean.shape)
+            outcome = jnp.asarray(outcome, self.mean.dtype)
+            outcome = jnp.broadcast_to(outcome, self.mean.shape)
         method = self.likelihood.predictive_log_prob
         return call_padded(method, outcome, self.mean, self.variance)
 

@@ -219,7 +219,7 @@ def _combine(
     nothing = jnp.zeros(1, x.dtype)
     means, variances = [], []
     for part in parts:
-        step = StepModel(resolve(model.kernel_of(part.group), x.dtype), epoch)
+        step = StepModel(resolve(model.process_of(part.group), x.dtype), epoch)
         mean, variance, time = _score_part(step, part)
         instant = Instant(time.offset, time.age, epoch)
         prior = model.mean_of(part.group, part.features, instant, x.dtype)

@@ -119,3 +119,18 @@ def test_the_plot_has_a_curve_for_the_whole_and_for_each_part(league):
     lower = found["Matern12"].mean - 1.6449 * np.sqrt(found["Matern12"].variance)
     np.testing.assert_allclose(heights.min(), lower.min(), rtol=1e-3)
     pyplot.close(ax.figure)
+
+
+def test_parts_of_newcomers_add_up(league):
+    """The prior of newcomers has another mean and variance, which belong to the parts."""
+    _, posterior = league
+    newcomers = {"skill": jk.Newcomers(-1.0, mean=-0.4, variance_ratio=2.5, fade=1.5)}
+    given = {"mean": {"skill": MEAN}, "newcomers": newcomers}
+    model = jk.Model(posterior.model.kernel, posterior.model.likelihood, **given)
+    fit = jk.infer(model, posterior.data, tol=1e-9)
+    found, scores = fit.components(0, ASKED), fit.scores(0, ASKED)
+    assert list(found) == [*NAMES, "prior mean"]
+    total = sum(np.asarray(part.mean) for part in found.parts.values())
+    np.testing.assert_allclose(total, scores.mean, atol=1e-8)
+    np.testing.assert_allclose(found.whole.variance, scores.variance, rtol=1e-6)
+    assert "between" in found.descriptions["prior mean"]
