@@ -46,7 +46,7 @@ def serve(jk, model, generator: np.random.Generator) -> None:
 
 
 def main() -> None:
-    """Serve leagues; print a row after every tenth of them."""
+    """Serve leagues; print a row after every twentieth part of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--leagues", type=int, default=500)
     arguments = parser.parse_args()
@@ -71,7 +71,7 @@ def main() -> None:
         maps = Path("/proc/self/maps").read_bytes().count(b"\n")
         memory = int(Path("/proc/self/statm").read_text().split()[1]) * 4096 // 10**6
         most = max(most[0], maps), max(most[1], memory)
-        if number % max(arguments.leagues // 10, 1) == 0:
+        if number % max(arguments.leagues // 20, 1) == 0:
             seconds = time.perf_counter() - begin
             print(
                 f"{number:>8}{programs[COMPILED]:>10}{maps:>8}{memory:>8}{most[0]:>11}{most[1]:>9}"

@@ -12,7 +12,7 @@ from tests import typechecking
 
 # Tests compile many programs and run each on a few numbers: without optimisation they take a
 # third of the time, and a quarter less in one piece than in parallel pieces. An XLA that does not
-# know a flag would end the process. `JAXKICK_TEST_OPTIMIZED=1` compiles as users do.
+# know a flag would end the process. `JAXKICK_TEST_OPTIMIZED=1` compiles as for large data.
 if (0, 8) <= jaxlib.version.__version_info__[:2] < (0, 11) and not os.environ.get(
     "JAXKICK_TEST_OPTIMIZED"
 ):
@@ -37,6 +37,12 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 import jax
 
 jaxtyping.install_import_hook("jaxkick", f"{typechecking.__name__}.typechecked")
+
+if os.environ.get("JAXKICK_TEST_OPTIMIZED"):
+    from jaxkick import _xla
+
+    # Data of tests is small, and would be compiled without optimisation.
+    _xla._has_options = lambda: False
 
 jax.config.update("jax_enable_x64", True)
 # Three devices for the tests of sharding; all other tests use the first.

@@ -116,7 +116,8 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
     Returns:
         Columns rank, name, rating, lower, upper (90 % intervals), peak (its time) and matches.
     """
-    board = posterior.leaderboard(scale="elo")
+    # Only for names and numbers of matches: joint intervals take a second.
+    board = posterior.leaderboard(scale="elo", joint=False)
     peaks = []
     for name, matches in zip(board["name"], board["matches"], strict=True):
         scores = posterior.scores(name, joint=False)

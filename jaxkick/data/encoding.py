@@ -30,7 +30,7 @@ from jaxkick.errors import DataError
 __all__ = ["Entries", "Index", "Location", "Played", "Shape", "encode", "padded_size"]
 
 # Data of at most so many bits of entries or observations has sizes that are powers of two.
-_COARSE_BITS = 13
+_COARSE_BITS = 12
 
 
 class Entries(NamedTuple):
@@ -356,11 +356,11 @@ def padded_size(number: int, total: int) -> int:
     A compiled program serves all data of one shape. Data sets of similar sizes therefore have
     the same shape, and there is room for a few more observations. Small data takes little time
     to fit beside the time to compile a program, so its sizes are powers of two. They become
-    finer with `total`, the number of entries or observations: 25 % apart above 8,000, 6 % above
-    16,000, 3 % above 32,000 and 0.8 % for two million.
+    finer with `total`, the number of entries or observations: 50 % apart above 4,000, 12 % above
+    16,000, 3 % above 65,000 and 0.8 % for two million.
     """
     bits = total.bit_length()
-    fineness = min(bits // 3, max(0, 2 * (bits - _COARSE_BITS)))
+    fineness = min(bits // 3, max(0, bits - _COARSE_BITS))
     step = 1 << max(0, number.bit_length() - 1 - fineness)
     return -(-number // step) * step
 

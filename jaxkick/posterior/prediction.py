@@ -102,11 +102,8 @@ class Prediction(AbstractPrediction):
             DataError: if an outcome is not valid for the likelihood.
         """
         self._check(outcome, "outcome")
-        if is_known(outcome):
-            outcome = np.broadcast_to(np.asarray(outcome, self.mean.dtype), self.mean.shape)
-        else:
-            outcome = jnp.asarray(outcome, self.mean.dtype)
-            outcome = jnp.broadcast_to(outcome, self.mean.shape)
+        library = np if is_known(outcome) else jnp
+        outcome = library.broadcast_to(library.asarray(outcome, self.mean.dtype), self.mean.shape)
         method = self.likelihood.predictive_log_prob
         return call_padded(method, outcome, self.mean, self.variance)
 
