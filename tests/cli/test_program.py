@@ -10,6 +10,8 @@ import pytest
 import jaxkick as jk
 from jaxkick import cli
 from jaxkick.cli import console
+from jaxkick.cli.inputs import read_dataset
+from jaxkick.cli.options import Columns, Reading
 
 from .conftest import OPTIONS, run, write
 
