@@ -182,7 +182,7 @@ def test_streams_filter_with_aspects(matches, tmp_path):
 def test_goals_in_one_state(matches):
     read = {name: value for name, value in READ.items() if name not in ("result", "aspects")}
     read |= {"counts": ("goals", "against")}
-    apart, joint = (jk.Dataset.from_frame(matches, **read, aspects=x) for x in (None, True))
+    apart, joint = (jk.Dataset.from_frame(matches, **read, aspects=x) for x in (False, None))
     part, other = (
         kernels.Constant(0.2),
         {"home": kernels.Constant(0.1), "level": kernels.Constant(1.0)},
@@ -194,6 +194,9 @@ def test_goals_in_one_state(matches):
     # Without correlation the models are the same, but the second one factorises less.
     ours, theirs = (each.predict("a", "b", 9.5, home=1).results for each in (found, separate))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
+    # The level is a covariate, which has no attack and defence.
+    level, same = (found.linear_combination("level", 9.5, aspects=x) for x in (None, {}))
+    assert level.mean == same.mean
     table = found.leaderboard()
     assert set(table.name) == set("abcd")
     assert table.matches.sum() == 2 * len(matches)
