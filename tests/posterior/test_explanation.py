@@ -138,8 +138,7 @@ def test_what_an_update_changed(probit):
     np.testing.assert_allclose(found.rating, change, atol=1e-10)
     np.testing.assert_allclose(found.contribution.sum() + found.rest, change, atol=1e-10)
     np.testing.assert_array_equal(found.new, np.arange(N) >= 30)
-    if "but the rating" not in found.summary():
-        assert "Matches since then contribute" in found.summary()
+    assert "Matches since then contribute" in found.summary()
     with pytest.raises(jk.DataError, match="`before` is a posterior of other matches"):
         before.explain("ann", before=probit)
     with pytest.raises(jk.DataError, match="`since` and `before` are both given"):
