@@ -432,6 +432,49 @@ def test_models_without_winners_are_refused():
         posterior.simulate(FIXTURES)
 
 
+def test_one_kind_of_several_is_simulated():
+    results = jk.Dataset.from_frame(PLAYED, result=GOALS, **COLUMNS)
+    goals = jk.Dataset.from_frame(PLAYED, counts=GOALS, aspects=False, **COLUMNS)
+    kinds = {"results": jk.likelihoods.OrdinalProbit(0.3), "goals": jk.likelihoods.Poisson()}
+    data = jk.concat({"results": results, "goals": goals})
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1e-9), kinds, mean=0.2), data)
+    with pytest.raises(
+        jk.DataError, match=r"several kinds .* Pass one of them as `kind`: 'results'"
+    ):
+        posterior.simulate(FIXTURES, 10)
+    with pytest.raises(jk.DataError, match="`kind` is 'cups', but the data has no such kind"):
+        posterior.simulate(FIXTURES, 10, kind="cups")
+    ties = posterior.simulate(FIXTURES, DRAWS, kind="results").to_frame()["p_tie"]
+    assert within(ties, 2 * NormalDist().cdf(0.3) - 1)
+    goals = posterior.simulate(FIXTURES, DRAWS, kind="goals").goals
+    np.testing.assert_allclose(goals.mean(axis=0), np.exp(0.2), atol=0.06)
+
+
+def test_hosts_and_covariates_of_a_knockout():
+    matches = {**PLAYED, "heat": [1.0, 0.0] * 5}
+    data = jk.Dataset.from_frame(
+        matches, result=GOALS, home=True, covariates={"heat": "heat"}, **COLUMNS
+    )
+    means = dict.fromkeys(data.names, 0.0) | {"home": 0.4, "heat": 0.3}
+    model = jk.Model(
+        jk.kernels.Constant(1e-9), jk.likelihoods.Probit(), mean=np.array([*means.values()])
+    )
+    won = jk.Dataset.from_frame(
+        {**matches, "won": [1.0, -1.0] * 5}, outcome="won", home=True,
+        covariates={"heat": "heat"}, **COLUMNS,
+    )  # fmt: skip
+    posterior = jk.infer(model, won)
+
+    def chance(**options):
+        found = knockout(posterior, ["a", "b"], 1.0, draws=DRAWS, **options)
+        return dict(zip(found.names, found.p_win, strict=True))["b"]
+
+    assert within(chance(), 0.5)
+    assert within(chance(hosts=["b"]), NormalDist().cdf(0.4))
+    assert within(chance(hosts=["a", "b"]), 0.5)
+    assert within(chance(covariates={"heat": 1.0}), NormalDist().cdf(-0.3))
+
+
 @pytest.mark.parametrize(
     ("bracket", "options", "message"),
     [
@@ -443,6 +486,9 @@ def test_models_without_winners_are_refused():
         (["a", "b"], {"legs": 3}, "`legs` is 3, but must be 1 or 2"),
         (["a", "b"], {"legs": [1, 2]}, "`legs` has 2 values, but the bracket has 1 rounds"),
         (["a", "b"], {"penalties": "dice"}, "`penalties` is 'dice', but must be 'coin' or 'skill'"),
+        (3, {}, "`bracket` has 0 slots"),
+        (["a", "b"], {"hosts": ["z"]}, "`hosts` has 'z', which is not in the bracket"),
+        (["a", "b"], {"hosts": ["a"]}, "`hosts` is given, but the data has no home advantage"),
     ],
 )  # fmt: skip
 def test_invalid_brackets(unsure, bracket, options, message):

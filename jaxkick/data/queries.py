@@ -298,7 +298,7 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
     """Read matches and their times from a table with the columns of the data's own table."""
     if directory.schema is None:
         raise DataError(
-            "The data was not made from a table, so the meaning of columns is unknown",
+            "The data was not made from one table, so the meaning of columns is unknown",
             "Use `predict(first, second, time)`.",
         )
     with naming_columns(directory.schema):

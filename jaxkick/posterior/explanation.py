@@ -67,7 +67,7 @@ class Explanation(NamedTuple):
         new: whether each match is after the earlier time of a change, or missing in its earlier
             posterior; `None` for a rating.
         result: +1 if the competitor won the match, 0 for a tie, -1 if it lost; not a number for
-            matches of others, and where outcomes have no winner.
+            matches of others, those after the time of the rating, and outcomes without a winner.
         library: the library of the user's tables.
     """
 
@@ -142,8 +142,8 @@ class Explanation(NamedTuple):
         did = f"{word} {'the only match' if len(results) == 1 else count} {self.change}"
         moved = f"{'fell' if self.rating < 0 else 'rose'} by {abs(self.rating):{digits}}"
         own, others = new & self.own, new & ~self.own
-        expected = float(self.influence[own].sum()) * wanted <= 0
-        less = f" ({word} by less than expected)" if expected else ""
+        surprise = float(self.influence[own].sum()) * wanted
+        less = f" ({'below' if wanted > 0 else 'above'} expectation)" if surprise <= 0 else ""
         reasons = [f"own results{less} {self.contribution[own].sum():+{digits}}"]
         if others.any():
             strongest = np.argmin(np.where(others, self.contribution * wanted, np.inf))
@@ -218,6 +218,14 @@ def explain(
     change = None
     if since is not None:
         times.insert(0, directory.to_time(since, "since"))
+        if times[0] >= times[1]:
+            raise DataError(
+                "{argument} is {value}, which is not before {time}",
+                "Pass an earlier time.",
+                argument="since",
+                value=since,
+                mentions=["time"],
+            )
         shown = str(directory.scale.to_user(times[0])[()])
         change = f"since {shown.removesuffix('T00:00:00.000')}"
     asked = directory.scale.to_user(np.array(times, np.float64))
@@ -261,7 +269,8 @@ def _explain_combination(
     prior = points.factor * float(prior[0] if change is None else prior[1] - prior[0])
     rows = _rows(data.observations)
     matches = _describe_matches(data.observations, rows, query, posterior.model)
-    begin = float(query.times[0])
+    begin, end = query.times[0], query.times[-1]
+    times = data.observations.times[matches.first]
     return Explanation(
         name=name,
         rating=rating if change else points.centre + rating,
@@ -275,8 +284,8 @@ def _explain_combination(
         contribution=np.bincount(rows, contribution),
         influence=np.bincount(rows, reach * pull * (1.0 + curvature * variance)),
         change=change,
-        new=None if change is None else data.observations.times[matches.first] > begin,
-        result=matches.result,
+        new=None if change is None else times > begin,
+        result=np.where(times > end, np.nan, matches.result),
         library=data.index.library,
     )
 

@@ -46,7 +46,7 @@ from jaxkick.posterior.predictor import (
     score_points,
 )
 from jaxkick.posterior.scores import Scores, score_combinations, score_table
-from jaxkick.posterior.simulated import Simulated, simulate
+from jaxkick.posterior.simulated import Simulated, check_draws, simulate
 from jaxkick.posterior.suggestions import MatchSuggestions, suggest
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
@@ -232,7 +232,10 @@ class Posterior(AbstractPredictor, eqx.Module):
             aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
         """
-        return covariance_of(self, self._alone(features, time, aspects, allow_unknown))
+        query = self._alone(features, time, aspects, allow_unknown)
+        if not len(query.times):
+            raise DataError("{argument} is empty", "Name a competitor.", argument="features")
+        return covariance_of(self, query)
 
     def change(
         self,
@@ -291,6 +294,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
         """
+        check_draws(draws)
         names, times = read_names(names), np.atleast_1d(times)
         features = [name for name in names for _ in times]
         every_time = np.tile(times, len(names))

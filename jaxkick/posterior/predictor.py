@@ -4,6 +4,7 @@ import abc
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
@@ -371,7 +372,8 @@ def _combine(
     together = predictor._variance_query(query, joint)
     if together is None:
         return moments
-    return moments._replace(variance=together.reshape(query.shape).astype(moments.mean.dtype))
+    variance = jnp.asarray(together.reshape(query.shape), moments.mean.dtype)
+    return moments._replace(variance=variance)
 
 
 def make_query(

@@ -98,6 +98,9 @@ def suggest(
             argument="goal",
             value=goal,
         )
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        problem = "{argument} is {value}, but must be a positive whole number"
+        raise DataError(problem, argument="n", value=n)
     given = [each for each in candidates or () if isinstance(each, tuple | list)]
     names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
     chosen = choose_competitors(posterior.data.index, time, names, argument="candidates")

@@ -1,7 +1,7 @@
 """Knock-out tournaments."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -138,7 +138,8 @@ def knockout(
 
 
 def _read_bracket(bracket: Any) -> list[Hashable | None]:
-    slots = [] if isinstance(bracket, (str, bytes)) else list(bracket)
+    one = isinstance(bracket, (str, bytes)) or not isinstance(bracket, Iterable)
+    slots: list[Hashable | None] = [] if one else list(bracket)
     size = len(slots)
     if size < 2 or size & (size - 1):
         wanted = max(2, 1 << (size - 1).bit_length()) if size else 2

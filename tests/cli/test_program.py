@@ -10,6 +10,8 @@ import pytest
 import jaxkick as jk
 from jaxkick import cli
 from jaxkick.cli import console
+from jaxkick.cli.inputs import read_dataset
+from jaxkick.cli.options import Columns, Reading
 
 from .conftest import OPTIONS, run, write
 
@@ -119,6 +121,9 @@ SCORES = ("--score-first", "home_goals", "--score-second", "away_goals")
         ((*BASE, *SCORES, "--encoding", "klingon"), "unknown"),
         ((*BASE, *SCORES, "--unit", "fortnight"), "fortnight"),
         ((*BASE, *SCORES, "--scale", "abc"), "--scale is 'abc'"),
+        ((*BASE, *SCORES, "--aspect", "surface"), "--aspect is 'surface'. Write NAME=COLUMN"),
+        ((*BASE, *SCORES, "--aspect", "home"), "--aspect home needs --home"),
+        ((*BASE, *SCORES, "--aspect", "x=surface"), "surface"),
     ],
 )
 def test_wrong_usage(tmp_path, options, message):
@@ -264,3 +269,19 @@ def test_all_public_names_exist():
     assert set(jk.__all__) <= set(dir(jk))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = jk.nothing
+
+
+def test_aspects_are_read_from_columns(tmp_path):
+    rows = [["2020-01-01", "a", "b", 1, 0, "clay"], ["2020-02-01", "b", "a", 2, 2, "grass"]]
+    header = ("date", "home", "away", "home_goals", "away_goals", "court")
+    path = write(tmp_path / "results.csv", rows, header)
+    columns = Columns(
+        time="date", first="home", second="away", score_first="home_goals",
+        score_second="away_goals", home=True, aspect=["surface=court", "home"],
+    )  # fmt: skip
+    data = read_dataset(path, Reading(), columns.schema(), None, "raise")
+    assert data.index.aspect_names == ("skill", "clay", "grass", "home")
+    ranked = Columns(
+        time="date", event="away", competitor=["home"], rank="home_goals", aspect=["w=court"]
+    )
+    assert ranked.schema().aspects == (("w", "court"),)

@@ -182,7 +182,7 @@ def test_streams_filter_with_aspects(matches, tmp_path):
 def test_goals_in_one_state(matches):
     read = {name: value for name, value in READ.items() if name not in ("result", "aspects")}
     read |= {"counts": ("goals", "against")}
-    apart, joint = (jk.Dataset.from_frame(matches, **read, aspects=x) for x in (None, True))
+    apart, joint = (jk.Dataset.from_frame(matches, **read, aspects=x) for x in (False, None))
     part, other = (
         kernels.Constant(0.2),
         {"home": kernels.Constant(0.1), "level": kernels.Constant(1.0)},
@@ -194,6 +194,9 @@ def test_goals_in_one_state(matches):
     # Without correlation the models are the same, but the second one factorises less.
     ours, theirs = (each.predict("a", "b", 9.5, home=1).results for each in (found, separate))
     np.testing.assert_allclose(ours, theirs, atol=0.03)
+    # The level is a covariate, which has no attack and defence.
+    level, same = (found.linear_combination("level", 9.5, aspects=x) for x in (None, {}))
+    assert level.mean == same.mean
     table = found.leaderboard()
     assert set(table.name) == set("abcd")
     assert table.matches.sum() == 2 * len(matches)
@@ -236,3 +239,45 @@ def test_wrong_values_are_refused(matches, posterior):
     )
     with pytest.raises(jk.DataError, match="the data has no aspects"):
         plain.leaderboard(aspects={"clay": 1})
+
+
+def test_pairs_are_read_like_tables(matches):
+    columns = [matches[name] for name in ("day", "one", "two")]
+    won = np.sign(matches["goals"] - matches["against"]).to_numpy(float)
+    aspects = {"court": list(matches["surface"]), "white": (1, 0), "rest": tuple(
+        matches[name].to_numpy() for name in ("rest_1", "rest_2")
+    )}  # fmt: skip
+    pairs = jk.Dataset.from_pairs(*map(list, columns), won, aspects=aspects)
+    kinds = {name: READ["aspects"][name] for name in ("court", "white", "rest")}
+    frame = jk.Dataset.from_frame(matches, **COLUMNS, aspects=kinds)
+    np.testing.assert_array_equal(pairs.index.aspect_coefficients, frame.index.aspect_coefficients)
+    assert pairs.index.aspect_names == frame.index.aspect_names
+    assert pairs.schema.columns["aspects['court']"] == "court"
+    with pytest.raises(jk.DataError, match="`aspects` has the name 'first', which another column"):
+        jk.Dataset.from_pairs([0.0], ["a"], ["b"], aspects={"first": ["x"]})
+
+
+def test_sides_of_rankings_have_aspects():
+    rng = np.random.default_rng(2)
+    races = {
+        "race": np.repeat(np.arange(8), 3),
+        "name": np.concatenate([rng.permutation(list("abcd"))[:3] for _ in range(8)]),
+        "rank": np.tile([1, 2, 3], 8),
+        "weather": np.repeat(rng.choice(["dry", "wet"], 8), 3),
+    }
+    read = {"time": 0.0, "event": "race", "competitor": "name", "rank": "rank"}
+    data = jk.Dataset.from_rankings(races, **read, aspects={"weather": "weather"})
+    wet = data.index.aspect_coefficients[:, 0, data.index.aspect_names.index("wet")]
+    np.testing.assert_array_equal(wet, races["weather"] == "wet")
+    kernel = kernels.Constant(0.5) + kernels.Aspects(wet=kernels.Constant(0.5))
+    fit = jk.infer(jk.Model(kernel, likelihoods.Ranking()), data)
+    found = fit.predict_ranking(["a", "b"], 1.0, features={"weather": "wet"})
+    expected = fit.linear_combination(["a", "b"], 1.0, aspects={"wet": 1})
+    np.testing.assert_allclose(found.mean, expected.mean)
+    np.testing.assert_allclose(found.variance, expected.variance)
+    table = {"race": [1, 1], "name": ["a", "b"], "weather": ["wet", "wet"]}
+    np.testing.assert_allclose(fit.forecast(table)["p_win"], found.p_win)
+    with pytest.raises(jk.DataError, match="is 'snow', which is not in the data"):
+        fit.predict_ranking(["a", "b"], 1.0, features={"weather": "snow"})
+    with pytest.raises(jk.DataError, match="is True, but must be the name of a column"):
+        jk.Dataset.from_rankings(races, **read, aspects={"weather": True})

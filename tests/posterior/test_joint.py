@@ -34,6 +34,61 @@ POINTS = [
 FUTURE = [("t1", 8.0 + 0.1 * k) for k in range(9)] + [("t2", 8.0 + 0.1 * k) for k in range(9)]
 
 
+def test_intervals_of_a_tiny_league_by_monte_carlo():
+    names, first, second = "xyz", "xxyxzy", "yzzyxx"
+    won = np.array([1.0, 1, -1, -1, 1, 1])
+    clay = np.array([1, 0, 1, 0, 1, 1])
+    games = jk.Dataset.from_pairs(
+        np.zeros(6),
+        list(first),
+        list(second),
+        won,
+        aspects={"surface": np.where(clay, "clay", "grass")},
+    )
+    kernel = kernels.Constant(1.0) + kernels.Aspects(clay=kernels.Constant(0.5))
+    posterior = jk.infer(jk.Model(kernel, likelihoods.Probit()), games, tol=1e-8)
+    # Draws from the prior, weighted by the likelihood.
+    draws = RNG.normal(size=(2, 400_000, 3)) * np.sqrt([1.0, 0.5])[:, None, None]
+    weights = np.ones(400_000)
+    for one, other, y, on in zip(first, second, won, clay, strict=True):
+        scores = draws[0] + on * draws[1]
+        gap = scores[:, names.index(one)] - scores[:, names.index(other)]
+        weights *= norm.cdf(y * gap)
+    weights /= weights.sum()
+    for aspects, scores in ((None, draws[0]), ({"clay": 1}, draws.sum(axis=0))):
+        mean = weights @ scores
+        truth = (scores - mean).T @ ((scores - mean) * weights[:, None])
+        found = posterior.covariance(list(names), 0.0, aspects=aspects)
+        np.testing.assert_allclose(found, truth, atol=0.015)
+        order = posterior.compare("x", "y", 0.0, aspects=aspects).probability
+        assert order == pytest.approx(weights @ (scores[:, 0] > scores[:, 1]), abs=0.015)
+        board = posterior.leaderboard(aspects=aspects)
+        for name, best in zip(board["name"], board["best"], strict=True):
+            share = weights @ (scores.argmax(axis=1) == names.index(name))
+            assert best == pytest.approx(share, abs=0.02)
+        paths = posterior.sample_paths(
+            list(names), [0.0], 20_000, jax.random.key(1), aspects=aspects
+        )
+        np.testing.assert_allclose(np.cov(paths[..., 0].T), found, atol=0.04)
+    for court, place in (("grass", 0), ("clay", 1)):
+        match = {"covariates": {"surface": court}, "joint": True}
+        found = posterior.predict("x", "y", 0.0, **match).variance
+        truth = posterior.compare("x", "y", 0.0, aspects={"clay": place}).deviation ** 2
+        assert float(found) == pytest.approx(truth)
+    with pytest.raises(jk.DataError, match="`features` is empty"):
+        posterior.covariance([], 0.0)
+    with pytest.raises(jk.DataError, match="`draws` is 0, but must be a positive whole number"):
+        posterior.sample_paths(["x"], [0.0], 0, jax.random.key(1))
+    with pytest.raises(jk.DataError, match="`n` is 0, but must be a positive whole number"):
+        posterior.suggest_matches(n=0)
+    found = posterior.suggest_matches(n=2, goal="ranking", aspects={"clay": 1})
+    assert found.best == "z"
+    parts = posterior.explain("z", aspects={"clay": 1})
+    mean = float(posterior.linear_combination("z", 0.0, aspects={"clay": 1}).mean)
+    assert parts.rating == pytest.approx(mean)
+    assert parts.contribution.sum() == pytest.approx(mean, abs=1e-5)
+
+
 def data(outcome, row_length=None, dtype=None):
     groups = lambda name: "home" if name == "home" else "team"  # noqa: E731
     return jk.Dataset.from_mappings(
