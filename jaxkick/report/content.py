@@ -10,7 +10,7 @@ import numpy as np
 from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, TIE, Feature
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, NOISE, TIE, Feature
 from jaxkick.errors import DataError
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.leaderboard import (
@@ -160,6 +160,7 @@ def assemble_cast(index: Index) -> Cast:
             "Read the table without `aspects=`, or use `predict` and `jaxkick.plotting`.",
         )
     ties = index.schema is not None and index.schema.tie_effects
+    noise = index.schema is not None and index.schema.noise_effects
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
     known = _constants(index)
@@ -176,6 +177,7 @@ def assemble_cast(index: Index) -> Cast:
         if count and name not in own and name not in (home, level)
         # The page makes no forecasts from them.
         if not (ties and isinstance(name, Feature) and name.role == TIE)
+        if not (noise and name == NOISE)
     ]
     # Two sides of a ranking have features of their own, for which the page has no choice.
     shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []
