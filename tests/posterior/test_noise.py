@@ -117,7 +117,7 @@ def test_predictions(tmp_path):
     np.testing.assert_allclose(again.p_win, one.p_win, rtol=1e-9)
     fixtures = {"t": np.full(3, 10.5), "a": list("abc"), "b": list("cde")}
     simulated = posterior.simulate(fixtures, 4000, seed=1)
-    share = np.mean(np.asarray(simulated.outcome) == 1, axis=0)
+    share = np.mean(simulated.outcomes == 1, axis=0)
     expected = posterior.forecast(fixtures)["p_win"]
     np.testing.assert_allclose(share, expected, atol=0.04)
 
