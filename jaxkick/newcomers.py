@@ -124,7 +124,8 @@ class Newcomers(eqx.Module):
             for start, mean, ratio in zip(self.since, means, ratios, strict=True)
         ]
         if self.fade is not None:
-            texts.append(f"fading within {float(self.fade):.3g} {unit or 'unit'}s")
+            units = f"{unit}s" if unit else "units of time"
+            texts.append(f"the mean fades within {float(self.fade):.3g} {units}")
         return "; ".join(texts)
 
 

@@ -288,9 +288,9 @@ def test_learning_finds_weak_newcomers():
 
 
 def test_description():
-    assert "newcomers: since 1 mean -0.8, 2.5 times the variance; since 2 mean +0.3" in (
-        MODEL.describe()
-    )
+    text = MODEL.describe("year")
+    assert "newcomers: since 1 mean -0.8, 2.5 times the variance; since 2 mean +0.3" in text
+    assert "the mean fades within 1.2 years" in text
 
 
 def test_errors():
@@ -331,8 +331,10 @@ def test_suggested_newcomers():
     assert model.newcomers.since == (15.0,)
     assert float(model.newcomers.mean) == 0.0
     assert float(model.newcomers.variance_ratio) == 1.0
+    np.testing.assert_allclose(float(model.newcomers.fade), 0.2 * (99.0 - 15.0))
     assert jk.suggest_model(few).newcomers is None
     assert jk.suggest_model(few, newcomers=True).newcomers.since == (14.0,)
+    assert jk.suggest_model(few, newcomers=True).newcomers.fade is None
     assert jk.suggest_model(many, newcomers=False).newcomers is None
     assert jk.suggest_model(few, newcomers=[30.0, 60.0]).newcomers.since == (30.0, 60.0)
     early = many.index.times < 50

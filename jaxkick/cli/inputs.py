@@ -20,7 +20,7 @@ from jaxkick.cli.options import Reading
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Rules
 from jaxkick.data.reading import read_table as read_observations
-from jaxkick.data.schema import ATTACK, HOME, LEVEL, PAIR, TIE, Feature, Schema
+from jaxkick.data.schema import ATTACK, HOME, LEVEL, NOISE, PAIR, TIE, Feature, Schema
 from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
@@ -183,6 +183,7 @@ def competitors(data: Dataset) -> dict[str, Hashable]:
         return {str(feature.name): feature.name for feature in features}
     others = {HOME, *(name for name, _ in schema.covariates)}
     others |= {LEVEL} if schema.counts is not None else set()
+    others |= {NOISE} if schema.noise_effects else set()
     roles = {*schema.interactions, PAIR, TIE, *others}
     return {
         str(name): name

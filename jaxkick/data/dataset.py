@@ -121,6 +121,7 @@ class Dataset(eqx.Module):
         interactions: str | Sequence[str] | None = None,
         pairs: bool = False,
         tie_effects: bool = False,
+        noise_effects: bool = False,
         aspects: Mapping[str, Any] | bool | None = None,
         groups: Groups = None,
         unit: str | None = None,
@@ -177,6 +178,10 @@ class Dataset(eqx.Module):
                 `"tie"`; the sum of both sides' is a logarithm that multiplies the margin of
                 ties. Every match then has two observations: the score, and this logarithm with
                 an outcome of 0.
+            noise_effects: whether the scale of noise changes with time, for
+                `likelihoods.VaryingNoise`: a sport becomes more even, or less. All matches share
+                the feature `"noise"` in the group `"noise"`, a logarithm that multiplies the
+                noise. Every match then has two observations, as with `tie_effects`.
             aspects: further skills of competitors that share one state with the general skill,
                 for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
                 `{"home": True}`. A column of labels has an aspect for each label:
@@ -206,6 +211,7 @@ class Dataset(eqx.Module):
             interactions=interactions,
             pairs=pairs,
             tie_effects=tie_effects,
+            noise_effects=noise_effects,
             aspects=aspects,
         )
         rules = Rules(groups, unit, on_invalid, likelihood, schema, library_of(frame))
@@ -703,7 +709,7 @@ class Dataset(eqx.Module):
             sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
         sizes += f" and {_plural(len(index.names), 'feature')}"
         outcome, count = self.outcome, len(self)
-        if index.schema is not None and index.schema.tie_effects and is_known(outcome):
+        if index.schema is not None and index.schema.has_second_score and is_known(outcome):
             outcome, count = np.asarray(outcome)[self.first_rows], len(self.first_rows)
         lines = [
             f"Dataset of {sizes}",

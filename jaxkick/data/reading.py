@@ -28,6 +28,7 @@ from jaxkick.data.sides import (
     Block,
     Lineup,
     Vocabulary,
+    add_noise,
     add_ties,
     general_skill,
     join,
@@ -440,7 +441,9 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         block, vocabulary = split_counts(first, others[0], others[1:], vocabulary, places)
     else:
         block = join([first, *others, *chain.from_iterable(further.values())])
-        if copies == 2:
+        if rules.schema is not None and rules.schema.noise_effects:
+            block = add_noise(block, vocabulary)
+        elif copies == 2:
             block = add_ties(block, [first, others[0]], vocabulary)
     outcome = columns.outcome
     if isinstance(outcome, Points):
@@ -628,10 +631,11 @@ def _check_alike(first: Observations, other: Observations) -> None:
             f"The new matches were read with `{readings[1]}=`, but the data with `{readings[0]}=`",
             "Read both alike.",
         )
-    effects = [schema is not None and schema.tie_effects for schema in schemas]
-    if effects[0] != effects[1]:
-        problem = "Only some of the matches were read with `tie_effects=True`"
-        raise DataError(problem, "Read all alike.")
+    for name in ("tie_effects", "noise_effects"):
+        effects = [schema is not None and getattr(schema, name) for schema in schemas]
+        if effects[0] != effects[1]:
+            problem = f"Only some of the matches were read with `{name}=True`"
+            raise DataError(problem, "Read all alike.")
     joint = [schema and schema.aspects is not None for schema in schemas]
     if None not in joint and joint[0] != joint[1]:
         problem = "Only some of the matches were read with `aspects=`"
@@ -838,7 +842,7 @@ def _finish(
 ) -> Observations:
     """Check outcomes, read weights and leave out refused rows; the names are still to be set."""
     weight = _check_outcome(outcome, weight, checks, rules, len(times), copies)
-    if rules.schema is not None and rules.schema.tie_effects:
+    if rules.schema is not None and rules.schema.has_second_score:
         outcome = np.stack([outcome, np.zeros_like(outcome)], axis=1).ravel()
     block = block.compact()
     checks.refuse(

@@ -14,6 +14,7 @@ __all__ = [
     "GENERAL",
     "HOME",
     "LEVEL",
+    "NOISE",
     "OUTCOMES",
     "PAIR",
     "POINTS",
@@ -53,6 +54,9 @@ PAIR = "pair"
 
 TIE = "tie"
 """The role of the part of a competitor in the frequency of ties, and its group."""
+
+NOISE = "noise"
+"""The feature of the logarithm of the scale of noise, which all matches share, and its group."""
 
 WORDS, WINNER = "words", "winner"
 
@@ -137,6 +141,7 @@ class Schema:
         interactions: columns of labels, for each of which competitors have a further skill.
         pairs: whether every pair of competitors has a further skill.
         tie_effects: whether competitors differ in how often they tie.
+        noise_effects: whether the scale of noise changes with time.
         aspects: names of aspects of competitors with what they come from: `True` for the side
             at home, a column for both sides, or a column or number for each side. `None`
             without aspects; with `counts`, `()` if attack and defence are the only ones, and
@@ -165,6 +170,7 @@ class Schema:
     interactions: tuple[str, ...] = ()
     pairs: bool = False
     tie_effects: bool = False
+    noise_effects: bool = False
     aspects: tuple[tuple[str, Any], ...] | None = None
     outcomes: Meaning = None
     event: str | None = None
@@ -184,13 +190,16 @@ class Schema:
                 "`pairs` do not extend",
                 "Pass `result` or `difference` instead.",
             )
-        if self.tie_effects and (self.counts or self.difference) is not None:
-            raise DataError(
-                "{argument} is for wins, ties and losses, not for "
-                f"`{self.reading}`, whose size says more",
-                "Pass `result` or `outcome` instead.",
-                argument="tie_effects",
-            )
+        for name in ("tie_effects", "noise_effects"):
+            if getattr(self, name) and (self.counts or self.difference) is not None:
+                raise DataError(
+                    "{argument} is for wins, ties and losses, not for "
+                    f"`{self.reading}`, whose size says more",
+                    "Pass `result` or `outcome` instead.",
+                    argument=name,
+                )
+        if self.tie_effects and self.noise_effects:
+            raise DataError("`tie_effects` and `noise_effects` exclude each other", "Pass one.")
         if not self.has_home and any(meaning is True for _, meaning in self.aspects or ()):
             raise DataError(
                 "{argument} has an aspect of the side at home, but the table says of no side that "
@@ -198,8 +207,9 @@ class Schema:
                 "Pass `home=` or `neutral=` as well.",
                 argument="aspects",
             )
-        added_by = {HOME: "home", LEVEL: "counts", TIE: "tie_effects"}
+        added_by = {HOME: "home", LEVEL: "counts", TIE: "tie_effects", NOISE: "noise_effects"}
         reserved = {HOME: self.has_home, LEVEL: self.counts is not None, TIE: self.tie_effects}
+        reserved[NOISE] = self.noise_effects
         for name in self.interactions:
             if any(covariate == name for covariate, _ in self.covariates):
                 problem = f"`interactions` and `covariates` both have the name {name!r}"
@@ -327,8 +337,13 @@ class Schema:
 
     @property
     def copies(self) -> int:
-        """The number of observations of a match: two counts, or a score and a margin of ties."""
-        return 2 if self.counts is not None or self.tie_effects else 1
+        """The number of observations of a match: two counts, or two scores."""
+        return 2 if self.counts is not None or self.has_second_score else 1
+
+    @property
+    def has_second_score(self) -> bool:
+        """True if a match has a second score without an outcome: for ties, or for the noise."""
+        return self.tie_effects or self.noise_effects
 
     @property
     def aspect_columns(self) -> tuple[str, ...]:
@@ -398,11 +413,12 @@ class Schema:
 
     def groups(self, groups: Groups) -> Groups:
         """Add the groups of the features that this schema adds to the user's mapping."""
-        if callable(groups) or not (self.has_home or self.counts is not None):
+        if callable(groups):
             return groups
         added = {HOME: HOME} if self.has_home else {}
+        added |= {NOISE: NOISE} if self.noise_effects else {}
         added |= {LEVEL: LEVEL} if self.counts is not None else {}
-        return {**added, **(groups or {})}
+        return {**added, **(groups or {})} if added else groups
 
     def describe(self) -> str:
         """Describe the meaning of the columns in one line."""
@@ -443,6 +459,7 @@ class Schema:
             words += ["attack and defence in one state"] if self.counts is not None else []
         words += aspects
         words += ["ties by competitor"] if self.tie_effects else []
+        words += ["noise by time"] if self.noise_effects else []
         return ", ".join(words)
 
 
@@ -515,7 +532,7 @@ def read_mapping(argument: str, values: Any) -> Mapping:
 
 def _read_roles(columns: Any) -> tuple[str, ...]:
     roles = (columns,) if isinstance(columns, str) else columns or ()
-    taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, TIE, ATTACK, DEFENCE)
+    taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, TIE, NOISE, ATTACK, DEFENCE)
     if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) for role in roles):
         problem = "{argument} is {value}, but must be the name of a column or a list of names"
         raise DataError(problem, argument="interactions", value=columns)

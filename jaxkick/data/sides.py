@@ -22,7 +22,7 @@ from jaxkick.data.columns import (
     to_floats,
     to_list,
 )
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, PAIR, TIE, Feature
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, NOISE, PAIR, TIE, Feature
 from jaxkick.errors import DataError, plain
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Lineup",
     "Side",
     "Vocabulary",
+    "add_noise",
     "add_ties",
     "cell_kind",
     "check_home",
@@ -477,14 +478,29 @@ def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Bl
     used = np.unique(both.features[both.features >= 0])
     codes = np.full(len(names) + 1, -1, np.int32)
     codes[used] = vocabulary.encode([Feature(names[code], TIE) for code in used], TIE)
-    ties = Block(codes[both.features], np.abs(both.coefficients))
-    missing = block.features.shape[1] - ties.features.shape[1]
-    ties = Block(
-        np.pad(ties.features, ((0, 0), (0, missing)), constant_values=-1),
-        np.pad(ties.coefficients, ((0, 0), (0, missing))),
+    return _add_second(block, Block(codes[both.features], np.abs(both.coefficients)))
+
+
+def add_noise(block: Block, vocabulary: Vocabulary) -> Block:
+    """Make two observations of every match: its score, and the logarithm of the scale of noise.
+
+    Args:
+        block: the features of each match's score.
+        vocabulary: the names, to which the feature that all matches share is added.
+    """
+    code, count = vocabulary.encode([NOISE], NOISE)[0], len(block.features)
+    return _add_second(block, Block(np.full((count, 1), code, np.int32), np.ones((count, 1))))
+
+
+def _add_second(block: Block, second: Block) -> Block:
+    """Add the features of a second score to every match."""
+    missing = block.features.shape[1] - second.features.shape[1]
+    second = Block(
+        np.pad(second.features, ((0, 0), (0, missing)), constant_values=-1),
+        np.pad(second.coefficients, ((0, 0), (0, missing))),
     )
     size = 0 if block.aspects is None else block.aspects.shape[-1]
-    return _alternate(block, ties.with_aspects(size))
+    return _alternate(block, second.with_aspects(size))
 
 
 def join(blocks: Sequence[Block]) -> Block:

@@ -10,7 +10,18 @@ import numpy as np
 from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.rankings import dense_places
 from jaxkick.data.reading import Observations
-from jaxkick.data.schema import ATTACK, DEFENCE, HOME, LEVEL, PAIR, TIE, WINNER, Feature, Schema
+from jaxkick.data.schema import (
+    ATTACK,
+    DEFENCE,
+    HOME,
+    LEVEL,
+    NOISE,
+    PAIR,
+    TIE,
+    WINNER,
+    Feature,
+    Schema,
+)
 from jaxkick.errors import DataError
 
 __all__ = ["Columns", "extend_table", "make_table", "name_column", "write_observations"]
@@ -180,6 +191,7 @@ class _Writer:
             LEVEL,
             PAIR,
             TIE,
+            *((NOISE,) if schema.noise_effects else ()),
             *schema.interactions,
             *(name for name, _ in schema.covariates),
         }

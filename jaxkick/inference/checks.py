@@ -134,11 +134,15 @@ def check_outcomes(
     if not single or likelihood.num_predictors != 1:
         _check_events(likelihood if not single else {"": likelihood}, data, mask)
         return
-    if data.index is not None and data.schema is not None and data.schema.tie_effects:
+    if data.index is not None and data.schema is not None and data.schema.has_second_score:
+        name, use, lacks = (
+            ("tie_effects", "VaryingTies(margin=...)", "margin that depends on who plays")
+            if data.schema.tie_effects
+            else ("noise_effects", "VaryingNoise(...)", "noise that depends on time")
+        )
         raise DataError(
-            f"The data was read with `tie_effects=True`, but {type(likelihood).__name__} has no "
-            "margin that depends on who plays",
-            "Use `likelihoods.VaryingTies(margin=...)`, or read the table without it.",
+            f"The data was read with `{name}=True`, but {type(likelihood).__name__} has no {lacks}",
+            f"Use `likelihoods.{use}`, or read the table without it.",
         )
     if not is_known(data.outcome) or not (mask is None or is_known(mask)):
         return

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import GENERAL, LEVEL, OUTCOMES, ROLES, TIE, Feature
+from jaxkick.data.schema import GENERAL, LEVEL, NOISE, OUTCOMES, ROLES, TIE, Feature
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
-from jaxkick.kernels import AbstractKernel, Aspects, Constant, CorrelatedAspects, Matern12
+from jaxkick.kernels import AbstractKernel, Aspects, Constant, CorrelatedAspects, Matern12, Wiener
 from jaxkick.likelihoods import (
     AbstractLikelihood,
     Gaussian,
@@ -19,6 +19,7 @@ from jaxkick.likelihoods import (
     Poisson,
     Probit,
     Ranking,
+    VaryingNoise,
     VaryingTies,
 )
 from jaxkick.model import Model
@@ -30,11 +31,15 @@ Given: TypeAlias = AbstractLikelihood | type[AbstractLikelihood] | None
 
 # The variance of a competitor's part in the logarithm of the margin of ties.
 _TIE_VARIANCE = 0.1
+# The variance that the logarithm of the noise gains from the first match to the last.
+_NOISE_VARIANCE = 0.04
 # Aspects start with a tenth of the variance of the general skill, and strong attacks with strong
 # defences.
 _ASPECT_SHARE, _ROLE_CORRELATION = 0.1, 0.5
 # Competitors are newcomers after a tenth of the matches, if there are so many of either kind.
 _BURN_IN, _LEAST_NEWCOMERS = 0.1, 20
+# The mean of newcomers fades within a part of the time that is left.
+_FADE = 0.2
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
 
@@ -53,14 +58,15 @@ def suggest_model(
     equally to the prior variance of a match's combined score, which the likelihood suggests
     (`AbstractLikelihood.score_variance`). Each aspect of competitors has a constant score; attack
     and defence are correlated. Competitors who arrive late have a prior mean and variance of their
-    own (`Newcomers`), which start as those of all others.
+    own (`Newcomers`), which start as those of all others; the mean fades if there are at least 20.
 
     Args:
         data: the observations.
         likelihood: the likelihood, or its class. If `None`: `Probit` for outcomes -1 and +1,
             `OrdinalProbit` with a margin if there is 0 as well, `Poisson` for a table read with
-            `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`, else
-            `Gaussian`. For data of several kinds, a mapping from kinds to any of these.
+            `counts=`, `Ranking` for rankings, `VaryingTies` with `tie_effects=True`,
+            `VaryingNoise` with `noise_effects=True`, else `Gaussian`. For data of several kinds, a
+            mapping from kinds to any of these.
         kernel: the class of the kernel that changes with time.
         newcomers: which competitors are newcomers. `True`: those whose own first match comes after
             the first tenth of all matches. A time, as in the data: those whose first match is
@@ -92,8 +98,9 @@ def suggest_model(
     counted = data.schema is not None and data.schema.counts is not None
     ranked = data.schema is not None and data.schema.is_ranking
     tied = data.schema is not None and data.schema.tie_effects
+    noisy = data.schema is not None and data.schema.noise_effects
     events = used
-    if tied:
+    if tied or noisy:
         # The second row of a match has no outcome of its own.
         used = used & np.isin(np.arange(len(data)), data.first_rows)
     outcome = data.observations.outcome[used]
@@ -101,13 +108,13 @@ def suggest_model(
         raise DataError("{argument} leaves no observation", argument="mask")
     if likelihood is None:
         likelihood = Poisson if counted else Ranking if ranked else _likelihood_for(data, outcome)
-        likelihood = VaryingTies if tied else likelihood
+        likelihood = VaryingTies if tied else VaryingNoise if noisy else likelihood
     if isinstance(likelihood, type):
         if likelihood.num_predictors != 1:
             likelihood = likelihood.from_outcomes(_whole_events(data, events).event_outcomes())
         else:
             likelihood = likelihood.from_outcomes(outcome)
-    share = likelihood.score_variance(outcome) / (len(data.chains) - tied)
+    share = likelihood.score_variance(outcome) / (len(data.chains) - (tied or noisy))
     # All scores of counts lie around that of the mean count, which only the level can explain.
     offsets = {data.index.group_of(LEVEL): likelihood.score_offset(outcome)} if counted else {}
     kernels = {
@@ -116,6 +123,10 @@ def suggest_model(
     }
     if tied:
         kernels[TIE] = Constant(_TIE_VARIANCE)
+    if noisy:
+        # Zero at the first match: only changes of the noise can be told from those of skills.
+        span = float(np.ptp(data.index.times[used]))
+        kernels[NOISE] = Wiener(_NOISE_VARIANCE / (span or 1.0))
     return _model_of(kernels, likelihood, _newcomers_for(data, used, newcomers))
 
 
@@ -187,7 +198,9 @@ def _newcomers_for(data: Dataset, used: np.ndarray, newcomers: Any) -> dict[str,
         own = first[(index.feature_group == number) & np.isfinite(first)]
         late, least = int((own >= since[0]).sum()), _LEAST_NEWCOMERS if newcomers is None else 1
         if late >= least and len(own) - late >= least:
-            found[group] = Newcomers(since)
+            span = float(times.max()) - since[0]
+            fade = _FADE * span if late >= _LEAST_NEWCOMERS and span > 0 else None
+            found[group] = Newcomers(since, fade=fade)
     if not found and newcomers is not None:
         start, stop = index.scale.to_user(np.array([since[0], times.max()]))
         raise DataError(

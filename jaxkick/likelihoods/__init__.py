@@ -4,7 +4,7 @@ from jaxkick.likelihoods.likelihood import AbstractLikelihood, Derivatives, Dist
 from jaxkick.likelihoods.numeric import Gaussian, NegativeBinomial, Poisson, Skellam
 from jaxkick.likelihoods.ordinal import Logit, OrdinalLogit, OrdinalProbit, Probit
 from jaxkick.likelihoods.ranking import Ranking
-from jaxkick.likelihoods.two_scores import BivariatePoisson, DixonColes, VaryingTies
+from jaxkick.likelihoods.two_scores import BivariatePoisson, DixonColes, VaryingNoise, VaryingTies
 
 __all__ = [
     "AbstractLikelihood",
@@ -21,5 +21,6 @@ __all__ = [
     "Probit",
     "Ranking",
     "Skellam",
+    "VaryingNoise",
     "VaryingTies",
 ]

@@ -1,4 +1,4 @@
-"""Outcomes that depend on two scores: goals of both sides, and ties that depend on who plays."""
+"""Outcomes that depend on two scores: goals of both sides, and varying ties and noise."""
 
 import abc
 from typing import ClassVar, NamedTuple, Self
@@ -27,24 +27,87 @@ from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
 from jaxkick.likelihoods.numeric import Poisson, draw_poisson
 from jaxkick.likelihoods.ordinal import (
     OrdinalProbit,
+    Probit,
     bounds_by_margin,
     margin_warnings,
     normal_between,
 )
 from jaxkick.parameters import AbstractParameter, named, positive, real
 
-__all__ = ["BivariatePoisson", "DixonColes", "VaryingTies"]
+__all__ = ["BivariatePoisson", "DixonColes", "VaryingNoise", "VaryingTies"]
 
 # Dixon and Coles' factors remove at most this share, and limit rates with this power.
 _MOST_REMOVED = 0.99
 _SHARP = 8
 # The largest logarithm of a factor of a margin.
 _LARGEST_LOG = 15.0
+_RESULTS = "+1 (first wins), 0 (tie) or -1 (second wins)"
 # Shared counts are summed in blocks of this size, at most this many.
 _BLOCK, _MOST_SHARED = 4, 40
 
 
-class VaryingTies(AbstractLikelihood):
+class _AbstractResults(AbstractLikelihood):
+    """Win, tie or loss given the difference of skills f and a second score g.
+
+    The first number of an outcome is the result; the second number is ignored. Expectation
+    propagation integrates over f in closed form for weights of one.
+    """
+
+    num_predictors: ClassVar[int | None] = 2
+
+    @abc.abstractmethod
+    def _given_second(
+        self, g: Values, result: Values, mean: Values, variance: Values
+    ) -> Derivatives:
+        """Compute log P(result | g) for f ~ N(mean, variance), and its derivatives in the mean."""
+
+    @abc.abstractmethod
+    def _local(self, g: Values, result: Values, mean: Values, variance: Values) -> Local:
+        """Compute log P(result | g) and its derivatives in g."""
+
+    def check_events(self, outcome: np.ndarray) -> np.ndarray:
+        return self.check(outcome[..., 0])
+
+    def given_second(
+        self, mean: Float[Array, "..."], variance: Float[Array, "..."]
+    ) -> "_KnownSecond":
+        """Return the likelihood of matches given f alone, for g ~ N(mean, variance)."""
+        return _KnownSecond(self, mean, variance)
+
+    def log_prob(self, outcome: Values, score: Values) -> Values:
+        f, g = score[..., 0], score[..., 1]
+        return self._given_second(g, outcome[..., 0], f, jnp.zeros_like(f)).value
+
+    def log_partition(
+        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
+    ) -> Derivatives:
+        if weight is not None:
+            return log_partition_by_quadrature(self, outcome, mean, variance, weight)
+        mean, variance, outcome = align(mean, variance, outcome)
+        arguments = (outcome[..., 0], mean[..., 0], variance[..., 0])
+        fixed, fixed_arguments = lax.stop_gradient((self, arguments))
+        in_g, in_f = tilted_log_partition_of_two(
+            lambda g: self._local(g, *arguments),
+            lambda g: fixed._local(g, *fixed_arguments),
+            lambda g: self._given_second(g, *arguments)[1:],
+            mean[..., 1],
+            variance[..., 1],
+        )
+        pairs = zip(in_f[1:], in_g[1:], strict=True)
+        return Derivatives(in_g.value, *(jnp.stack(pair, axis=-1) for pair in pairs))
+
+    def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
+        mean, variance = align(mean, variance)
+        levels = jnp.asarray(self.levels, mean.dtype)
+        outcomes = jnp.stack([levels, jnp.zeros_like(levels)], -1)
+        log_probs = self.predictive_log_prob(outcomes, mean[..., None, :], variance[..., None, :])
+        return jax.nn.softmax(log_probs, axis=-1)
+
+    def _results_at(self, score: float) -> list[float]:
+        return self.duel()._results_at(score)
+
+
+class VaryingTies(_AbstractResults):
     """Win, tie or loss with a margin of ties that depends on who plays.
 
     The first score f is the difference of skills, the second score g is a logarithm that
@@ -56,8 +119,6 @@ class VaryingTies(AbstractLikelihood):
         margin: half the width of the range of f plus noise that is a tie, at g = 0; positive.
     """
 
-    num_predictors: ClassVar[int | None] = 2
-
     margin: AbstractParameter = eqx.field(converter=named("margin", positive))
 
     @property
@@ -66,18 +127,11 @@ class VaryingTies(AbstractLikelihood):
 
     @property
     def domain(self) -> str:
-        return "+1 (first wins), 0 (tie) or -1 (second wins)"
-
-    def check_events(self, outcome: np.ndarray) -> np.ndarray:
-        return self.check(outcome[..., 0])
+        return _RESULTS
 
     def duel(self) -> OrdinalProbit:
         """Return the likelihood of a match whose margin is not changed: at g = 0."""
         return OrdinalProbit(self.margin)
-
-    def given_ties(self, mean: Float[Array, "..."], variance: Float[Array, "..."]) -> "_KnownTies":
-        """Return the likelihood of matches given f alone, for g ~ N(mean, variance)."""
-        return _KnownTies(self, mean, variance)
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
         return margin_warnings(float(self.margin.value))
@@ -86,62 +140,22 @@ class VaryingTies(AbstractLikelihood):
     def from_outcomes(cls, outcome: np.ndarray) -> Self:
         return cls(margin=0.5)
 
-    def log_prob(self, outcome: Values, score: Values) -> Values:
-        f, g = score[..., 0], score[..., 1]
-        return self._given_factor(g, outcome[..., 0], f, jnp.ones_like(f)).value
-
-    def log_partition(
-        self, outcome: ArrayLike, mean: ArrayLike, variance: ArrayLike, weight: Weight = None
-    ) -> Derivatives:
-        if weight is not None:
-            return log_partition_by_quadrature(self, outcome, mean, variance, weight)
-        mean, variance, outcome = align(mean, variance, outcome)
-        result, inverse_scale = outcome[..., 0], lax.rsqrt(1 + variance[..., 0])
-        arguments = (result, mean[..., 0], inverse_scale)
-        fixed, fixed_arguments = lax.stop_gradient((self, arguments))
-        in_g, in_f = tilted_log_partition_of_two(
-            lambda g: self._local(g, *arguments),
-            lambda g: fixed._local(g, *fixed_arguments),
-            lambda g: self._given_factor(g, *arguments)[1:],
-            mean[..., 1],
-            variance[..., 1],
-        )
-        pairs = zip(in_f[1:], in_g[1:], strict=True)
-        return Derivatives(in_g.value, *(jnp.stack(pair, axis=-1) for pair in pairs))
-
-    def probabilities(self, mean: ArrayLike, variance: ArrayLike) -> Float[Array, "... levels"]:
-        mean, variance = align(mean, variance)
-        outcomes = jnp.stack([jnp.asarray(self.levels, mean.dtype), jnp.zeros(3, mean.dtype)], -1)
-        log_probs = self.predictive_log_prob(outcomes, mean[..., None, :], variance[..., None, :])
-        return jax.nn.softmax(log_probs, axis=-1)
-
     def sample(self, key: Key[Array, ""], score: Values) -> Values:
         f, g = score[..., 0], score[..., 1]
-        latent = f + jax.random.normal(key, f.shape, f.dtype)
-        result = jnp.where(jnp.abs(latent) < self._width(g), 0.0, jnp.sign(latent))
-        return jnp.stack([result, jnp.zeros_like(result)], axis=-1)
-
-    def _results_at(self, score: float) -> list[float]:
-        return self.duel()._results_at(score)
+        return _draw_results(key, f, self._width(g), jnp.ones_like(f))
 
     def _width(self, g: Values) -> Values:
         return self.margin.value.astype(g.dtype) * jnp.exp(jnp.minimum(g, _LARGEST_LOG))
 
-    def _given_factor(self, g: Values, result: Values, mean: Values, scale: Values) -> Derivatives:
-        """Compute log P(result | g) and its derivatives in the mean of f.
+    def _given_second(
+        self, g: Values, result: Values, mean: Values, variance: Values
+    ) -> Derivatives:
+        bounds = bounds_by_margin(result, self._width(g))
+        return normal_between(bounds, mean, lax.rsqrt(1 + variance))
 
-        Args:
-            g: logarithm of the factor of the margin.
-            result: loss, tie or win.
-            mean: mean of f.
-            scale: inverse deviation of f plus noise.
-        """
-        return normal_between(bounds_by_margin(result, self._width(g)), mean, scale)
-
-    def _local(self, g: Values, result: Values, mean: Values, scale: Values) -> Local:
-        """Compute log P(result | g) and its derivatives in g."""
-        value, first, second = self._given_factor(g, result, mean, scale)
-        width = self._width(g)
+    def _local(self, g: Values, result: Values, mean: Values, variance: Values) -> Local:
+        value, first, second = self._given_second(g, result, mean, variance)
+        width, scale = self._width(g), lax.rsqrt(1 + variance)
         tie, far = result == 0, jnp.stack([width - mean, width + mean]) * scale
         # Densities at both ends of the margin times its width, relative to the probability.
         log_share = jnp.where(tie, -0.5 * far * far - LOG_SQRT_2PI - value, -jnp.inf)
@@ -154,8 +168,90 @@ class VaryingTies(AbstractLikelihood):
         return Local(value, jnp.where(limited, 0.0, slope), jnp.where(limited, 0.0, slope + bend))
 
 
-class _KnownTies(AbstractLikelihood):
-    """`VaryingTies` of matches whose g has a known distribution: a likelihood of f alone.
+class VaryingNoise(_AbstractResults):
+    """Win or loss, or win, tie or loss, with a scale of noise that changes with time.
+
+    The first score f is the difference of skills, the second score g is a logarithm that
+    multiplies the noise: P(win) = Φ((f − margin) exp(−g)). As g grows, a sport becomes more even.
+    The first number of an outcome is the result; the second number is ignored. Expectation
+    propagation integrates over f in closed form for weights of one, and over g by quadrature, with
+    errors below 1e-6 if its standard deviation is at most one half, as for a scale of noise that
+    many matches share.
+
+    Attributes:
+        margin: half the width of the range of f plus noise that is a tie; positive, or `None`
+            without ties.
+    """
+
+    margin: AbstractParameter | None = eqx.field(
+        default=None, converter=lambda value: None if value is None else _as_margin(value)
+    )
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        return (-1.0, 1.0) if self.margin is None else (-1.0, 0.0, 1.0)
+
+    @property
+    def domain(self) -> str:
+        return "+1 (first wins) or -1 (second wins)" if self.margin is None else _RESULTS
+
+    def duel(self) -> AbstractLikelihood:
+        """Return the likelihood of a match whose noise is not changed: at g = 0."""
+        return Probit() if self.margin is None else OrdinalProbit(self.margin)
+
+    def warnings(self) -> tuple[tuple[str, str], ...]:
+        return () if self.margin is None else margin_warnings(float(self.margin.value))
+
+    @classmethod
+    def from_outcomes(cls, outcome: np.ndarray) -> Self:
+        return cls(0.5 if (outcome[..., 0] == 0).any() else None)
+
+    def sample(self, key: Key[Array, ""], score: Values) -> Values:
+        f, g = score[..., 0], score[..., 1]
+        return _draw_results(key, f, self._width(f.dtype), self._noise(g))
+
+    def _noise(self, g: Values) -> Values:
+        return jnp.exp(jnp.clip(g, -_LARGEST_LOG, _LARGEST_LOG))
+
+    def _width(self, dtype: jnp.dtype) -> Values:
+        return jnp.zeros((), dtype) if self.margin is None else self.margin.value.astype(dtype)
+
+    def _given_second(
+        self, g: Values, result: Values, mean: Values, variance: Values
+    ) -> Derivatives:
+        bounds = bounds_by_margin(result, self._width(g.dtype))
+        return normal_between(bounds, mean, lax.rsqrt(self._noise(g) ** 2 + variance))
+
+    def _local(self, g: Values, result: Values, mean: Values, variance: Values) -> Local:
+        value, first, second = self._given_second(g, result, mean, variance)
+        noise, width = self._noise(g) ** 2, self._width(g.dtype)
+        total = noise + variance
+        # Derivatives in the logarithm of the inverse scale: of a win or loss, then of a tie.
+        far = mean - result * width
+        tie, ends = result == 0, jnp.stack([width - mean, width + mean]) * lax.rsqrt(total)
+        log_share = jnp.where(tie, -0.5 * ends * ends - LOG_SQRT_2PI - value, -jnp.inf)
+        share = ends * jnp.exp(log_share)
+        inward = share[0] + share[1]
+        bend = jnp.sum((1 - ends * ends) * share, axis=0) - inward**2
+        slope = jnp.where(tie, inward, first * far)
+        bend = jnp.where(tie, bend, slope + second * far * far)
+        # The inverse scale falls with the share of the noise, itself a function of g.
+        part = jnp.where(jnp.abs(g) > _LARGEST_LOG, 0.0, noise / total)
+        return Local(value, -part * slope, part * part * bend - 2 * part * (1 - part) * slope)
+
+
+def _as_margin(value: ArrayLike | AbstractParameter) -> AbstractParameter:
+    return named("margin", positive)(value)
+
+
+def _draw_results(key: Key[Array, ""], f: Values, width: Values, noise: Values) -> Values:
+    latent = f + noise * jax.random.normal(key, f.shape, f.dtype)
+    result = jnp.where(jnp.abs(latent) < width, 0.0, jnp.sign(latent))
+    return jnp.stack([result, jnp.zeros_like(result)], axis=-1)
+
+
+class _KnownSecond(AbstractLikelihood):
+    """The likelihood of matches whose g has a known distribution: of f alone.
 
     Attributes:
         likelihood: the likelihood of both scores.
@@ -163,7 +259,7 @@ class _KnownTies(AbstractLikelihood):
         variance: variance of g.
     """
 
-    likelihood: VaryingTies
+    likelihood: _AbstractResults
     mean: Float[Array, "..."]
     variance: Float[Array, "..."]
 

@@ -23,7 +23,7 @@ from jaxkick.data.queries import (
     split_aspects,
 )
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, TIE, read_mapping, with_role
+from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, NOISE, TIE, read_mapping, with_role
 from jaxkick.data.tables import extend_table, make_table
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import ScoreMoments
@@ -502,7 +502,11 @@ def _predict(
             ]
             ties = (sum(part) for part in zip(*parts, strict=True))
             duel = predictor.model.likelihood_of("")
-            duel = duel.given_ties(*ties)  # pyright: ignore[reportAttributeAccessIssue]
+            duel = duel.given_second(*ties)  # pyright: ignore[reportAttributeAccessIssue]
+        if directory.schema is not None and directory.schema.noise_effects:
+            noise = predictor.linear_combination(NOISE, time)
+            duel = predictor.model.likelihood_of("")
+            duel = duel.given_second(*noise)  # pyright: ignore[reportAttributeAccessIssue]
         return prediction(score)
     one, two, own = counted_sides(first, second, aspects)
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}

@@ -12,7 +12,7 @@ from jaxkick._typing import Array, Key
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Directory, Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import LEVEL, TIE, Feature, Schema, with_role
+from jaxkick.data.schema import LEVEL, NOISE, TIE, Feature, Schema, with_role
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.likelihoods import AbstractLikelihood
@@ -290,7 +290,7 @@ def _likelihood_of(
     if schema is not None and schema.counts is not None:
         two = likelihood.num_predictors == 2
         return resolve(likelihood if two else likelihood.count(), dtype), "goals"
-    if schema is not None and schema.tie_effects:
+    if schema is not None and schema.has_second_score:
         return resolve(model.likelihood_of(kind or ""), dtype), "result"
     if likelihood.num_predictors != 1 or not likelihood.has_results:
         raise DataError(
@@ -317,6 +317,10 @@ def _read_scores(directory: Directory, match: Match, time: Any, allow_unknown: b
     both = {"first": (first, 1.0), "second": (second, -1.0)}
     own = aspects and dict(zip(both, aspects.sides, strict=True))
     found = [read(both, favour, own)]
+    if schema is not None and schema.noise_effects:
+        shape = (len(found[0].times),) if found[0].shape else ()
+        names = [NOISE] * len(found[0].times) if shape else NOISE
+        found.append(read({"first": (names, 1.0)}, {}))
     if schema is not None and schema.tie_effects:
         # One side at a time: two sides would have a skill as a pair.
         sides = {"first": first, "second": second}.items()

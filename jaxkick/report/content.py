@@ -10,7 +10,7 @@ import numpy as np
 from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, ROLES, TIE, Feature
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, NOISE, ROLES, TIE, Feature
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.joint import covariance_of, is_affordable
 from jaxkick.posterior.leaderboard import (
@@ -161,6 +161,7 @@ def assemble_cast(index: Index) -> Cast:
     """
     counts = index.schema is not None and index.schema.counts is not None
     ties = index.schema is not None and index.schema.tie_effects
+    noise = index.schema is not None and index.schema.noise_effects
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
     known = _constants(index)
@@ -177,6 +178,7 @@ def assemble_cast(index: Index) -> Cast:
         if count and name not in own and name not in (home, level)
         # The page makes no forecasts from them.
         if not (ties and isinstance(name, Feature) and name.role == TIE)
+        if not (noise and name == NOISE)
     ]
     # Two sides of a ranking have features of their own, for which the page has no choice.
     shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []

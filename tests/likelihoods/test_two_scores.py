@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from jaxkick.likelihoods import (
     AbstractLikelihood,
@@ -12,6 +13,7 @@ from jaxkick.likelihoods import (
     DixonColes,
     OrdinalProbit,
     Poisson,
+    VaryingNoise,
     VaryingTies,
 )
 
@@ -128,6 +130,53 @@ def test_no_variation_of_the_margin_is_an_ordinal_probit():
     probabilities = VaryingTies(0.5).result_probabilities(mean[:2], variance[:2])
     exact = OrdinalProbit(0.5).result_probabilities(mean[:2, 0], variance[:2, 0])
     np.testing.assert_allclose(probabilities, exact, atol=1e-10)
+
+
+@pytest.mark.parametrize("margin", [None, 0.5])
+def test_noise_against_a_dense_grid(margin):
+    """For standard deviations of g up to one half; the gradient in the mean is `first`."""
+    likelihood = VaryingNoise(margin)
+    outcome, mean, variance = settings(RESULTS if margin else RESULTS[::2])
+    variance[:, 1] = np.minimum(variance[:, 1], 0.25)
+
+    def function(mean):
+        return jax.jvp(
+            lambda mean: likelihood.log_partition(outcome, mean, variance),
+            (mean,),
+            (jnp.broadcast_to(jnp.array([0.0, 1.0]), mean.shape),),
+        )
+
+    found, slope = call(function, mean)
+    for i in range(CHECKED):
+        right = by_grid(likelihood, outcome[i], mean[i], variance[i])
+        for ours, exact in zip(found, right, strict=True):
+            np.testing.assert_allclose(ours[i], exact, atol=3e-6, rtol=1e-6)
+    np.testing.assert_allclose(slope.value, found.first[:, 1], atol=3e-6)
+    np.testing.assert_allclose(slope.first[:, 1], found.second[:, 1], atol=3e-6)
+    single = call(likelihood.log_partition, *(x.astype("f4") for x in (outcome, mean, variance)))
+    for mine, exact in zip(single, found, strict=True):
+        np.testing.assert_allclose(mine, exact, atol=1e-3)
+
+
+@pytest.mark.parametrize("margin", [None, 0.5])
+def test_noise_multiplies_that_of_a_probit(margin):
+    """At known scores: P(win) = Φ((f − margin) exp(−g)), and g = 0 changes nothing."""
+    likelihood = VaryingNoise(margin)
+    f, g = np.array([-1.3, 0.2, 2.0, 0.7]), np.array([0.0, 0.8, -0.5, 1.5])
+    win = jnp.stack([jnp.ones(4), jnp.zeros(4)], -1)
+    found = np.exp(likelihood.log_prob(win, jnp.stack([jnp.asarray(f), jnp.asarray(g)], -1)))
+    np.testing.assert_allclose(found, norm.cdf((f - (margin or 0.0)) * np.exp(-g)), rtol=1e-9)
+    mean, variance = np.array([[0.4, 0.0]]), np.array([[0.6, 0.0]])
+    right = likelihood.duel().probabilities(mean[:, 0], variance[:, 0])
+    found = call(likelihood.probabilities, mean, variance)
+    np.testing.assert_allclose(found, right, atol=1e-10)
+    drawn = likelihood.sample(
+        jax.random.key(0), jnp.broadcast_to(jnp.array([0.7, 0.8]), (40_000, 2))
+    )
+    share = np.mean(np.asarray(drawn)[:, 0] == 1)
+    expected = norm.cdf((0.7 - (margin or 0.0)) * np.exp(-0.8))
+    np.testing.assert_allclose(share, expected, atol=0.012)
+    assert VaryingNoise.from_outcomes(np.array([[1.0, 0.0], [-1.0, 0.0]])).margin is None
 
 
 @pytest.mark.parametrize("likelihood", [BivariatePoisson(1e-12), DixonColes(0.0)], ids=repr)

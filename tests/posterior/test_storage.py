@@ -249,7 +249,10 @@ def nest_deeply(header, parts):
         (set_format, "is not a file of jaxkick"),
         (set_thing, "holds an unknown kind of object, 'shell'"),
         (set_class, "holds a `Popen`, which is not a class of jaxkick"),
-        (drop_field, "fields kernel, likelihood, newcomer_mean, but the class has kernel, like"),
+        (
+            drop_field,
+            "fields kernel, likelihood, newcomer_mean, newcomers, but the class has kernel, like",
+        ),
         (
             set_kernel,
             "`kernel` must be a kernel or a mapping from groups to kernels, but 'skill' is str",
