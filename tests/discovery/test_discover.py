@@ -108,6 +108,13 @@ def test_neighbours_keep_the_values_of_shared_terms(setting):
     assert len(found["Constant", "Cosine", "Matern12"]) > 10
 
 
+def test_terms_outside_the_grammar_stay(setting):
+    kernel = C + kernels.Aspects(clay=kernels.Constant(0.1))
+    found = list(neighbours(kernel, setting))
+    assert len(found) > 5
+    assert all("Aspects" in form for form, _ in found)
+
+
 def test_the_prior_variance_is_that_at_the_matches(data, setting):
     first = {team: data.entries(team).times.min() for team in range(6)}
     entries = [(time, first[team]) for team in range(6) for time in data.entries(team).times]
