@@ -37,6 +37,7 @@ from jaxkick.discovery.models import (
     rank_rows,
     write_line,
 )
+from jaxkick.discovery.words import describe
 from jaxkick.errors import DataError
 from jaxkick.evaluation.backtest import Period, split_time
 from jaxkick.inference.methods import AbstractMethod
@@ -147,8 +148,6 @@ class Discovery:
         Numbers are in the data's unit of time. Shares of the variance are those of the prior
         variance of a score, averaged over the times of all matches.
         """
-        from jaxkick.discovery.words import describe
-
         return describe(self)
 
     def __repr__(self) -> str:
@@ -204,19 +203,20 @@ def discover(
 ) -> Discovery:
     """Search for the kernels, and the likelihood, that explain the data best.
 
-    Kernels are sums of a lasting level (`Constant`), fluctuations (`Matern12`, `Matern32`,
+    Kernels are sums of a constant level (`Constant`), fluctuations (`Matern12`, `Matern32`,
     `Matern52`, the first two also beginning anew each season), a random walk (`Wiener`), a new
     level each season (`PiecewiseConstant`), a trend (`Linear`) and a cycle (`Cosine`, also
     fading). Each group of features has its own: skills first, then shared features such as the
     home advantage, which may drift.
 
     Candidates are ranked by their score: the log evidence minus a penalty for each parameter,
-    as in `compare_models`. A candidate is
-    expanded until the `beam` best ones have no better neighbour. All matches are used.
+    as in `compare_models`. The neighbours of the `beam` best candidates are tried (one term more,
+    one fewer, or another one), until none of them is better. All matches are used.
 
     Without a `likelihood`, that of `suggest_model` is then compared with its relatives (such as
     `Logit` for `Probit`) by the log loss of the last fifth of the matches, and kept unless another
-    one is better beyond doubt: the paired interval does not contain zero.
+    one is better beyond doubt: the paired interval does not contain zero. The kernels, which were
+    chosen with all matches, are the same for all likelihoods.
 
     Args:
         data: the matches.

@@ -84,19 +84,23 @@ def _evidence(
     ]
     for old, changes in replaced.items():
         text = _list({_words(name): change for name, change in changes.items()})
-        sentences.append(f"In place of {_the(old)}: {text}.")
+        sentences.append(
+            f"With another term in place of {_the(old)} the log evidence changes: {text}."
+        )
     if added:
-        text = _list({_words(name): change for name, change in added.items()})
-        sentences.append(f"There is no evidence of anything more: {text}.")
+        own = structure[place]
+        named = {_further(name) if name in own else _words(name): added[name] for name in added}
+        sentences.append(
+            "There is no evidence of another term. Adding one changes the log evidence: "
+            f"{_list(named)}."
+        )
     return sentences
 
 
 def _list(changes: dict[str, float]) -> str:
-    """The changes of the log evidence, the best first."""
+    """Terms with the change of the log evidence, the best first."""
     ordered = sorted(changes.items(), key=lambda pair: -pair[1])
-    (first, change), *rest = ordered
-    texts = [f"{name} by {_signed(each)}" for name, each in rest]
-    return ", ".join([f"{first} changes the log evidence by {_signed(change)}", *texts])
+    return ", ".join(f"{name} {_signed(change)}" for name, change in ordered)
 
 
 def _outcomes(found: "Discovery") -> str:
@@ -129,8 +133,11 @@ def _words(name: str) -> str:
 
 
 def _the(name: str) -> str:
-    words = _words(name)
-    return f"the {words[2:]}" if words.startswith("a ") else f"the {words}"
+    return f"the {_words(name).removeprefix('a ')}"
+
+
+def _further(name: str) -> str:
+    return f"further {_words(name).removeprefix('a ')}"
 
 
 def _title(group: str) -> str:

@@ -191,9 +191,10 @@ def test_words_say_what_each_term_is_worth(data, learner):
     assert skill.startswith("Skill is the sum of ")
     assert "% of the variance)" in skill
     assert "Without the linear trend the log evidence changes by −10.0." in skill
-    assert "In place of the fluctuations: " in skill
-    assert "There is no evidence of anything more: " in skill
-    assert "a cycle by −5.0" in skill
+    assert "With another term in place of the fluctuations the log evidence changes: " in skill
+    assert "There is no evidence of another term. Adding one changes the log evidence: " in skill
+    assert "a cycle −5.0" in skill
+    assert "further fluctuations 0.0" in skill
     assert home.startswith("The home advantage is the sum of ")
     assert outcome == "Outcomes: a lead of 1 wins with probability 84 % (Probit)."
 
