@@ -239,18 +239,11 @@ def test_evaluate(league):
     assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
 
 
-def test_compare(league):
+def test_compare(league, posterior):
     options = ("--kernel", "wiener", "--start", "2020-12-01", "--format", "json")
     ran = run("compare", league.results, *OPTIONS, *options)
     assert ran.code == 0, ran.err
-    data = jk.Dataset.from_frame(
-        pd.read_csv(league.results),
-        time="date",
-        first="home",
-        second="away",
-        result=("home_goals", "away_goals"),
-        home=True,
-    )
+    data = posterior.data
     models = {"wiener": jk.suggest_model(data, kernel=jk.kernels.Wiener)}
     (expected,) = jk.compare_models(models, data, start="2020-12-01")
     (record,) = json.loads(ran.out)
