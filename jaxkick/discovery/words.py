@@ -22,11 +22,12 @@ def describe(found: "Discovery") -> str:
     """Write the sentences of `Discovery.describe`, one paragraph for each group of features."""
     options, tried = found._options, found._state.tried
     best = found.table.best
-    structure, start = options.structure(best.model), options.structure(options.start)
+    structure = options.structure(best.model)
     paragraphs = []
     for place, group in enumerate(options.groups):
         # Later groups were not yet searched when the neighbours of this one were tried.
-        then = structure[: place + 1] + start[place + 1 :]
+        alike = [each for each in tried if each[: place + 1] == structure[: place + 1]]
+        then = max(alike, key=lambda each, p=place: len(_relatives(tried, each, p)))
         sentences = [_parts(found, group), *_evidence(tried, then, place)]
         paragraphs.append(" ".join(sentences))
     paragraphs.append(_outcomes(found))
@@ -65,10 +66,7 @@ def _evidence(
     added: dict[str, float] = {}
     removed: dict[str, float] = {}
     replaced: dict[str, dict[str, float]] = {}
-    for other, row in tried.items():
-        same = other[:place] == structure[:place] and other[place + 1 :] == structure[place + 1 :]
-        if not same or row.failed:
-            continue
+    for other, row in _relatives(tried, structure, place).items():
         more, fewer = _differences(other[place], structure[place])
         change = row.log_evidence - tried[structure].log_evidence
         if len(more) == 1 and not fewer:
@@ -95,6 +93,18 @@ def _evidence(
             f"{_list(named)}."
         )
     return sentences
+
+
+def _relatives(
+    tried: "dict[Structure, LearntModel]", structure: "Structure", place: int
+) -> "dict[Structure, LearntModel]":
+    """The candidates that differ from a structure in one group only."""
+    rest = structure[:place] + structure[place + 1 :]
+    return {
+        other: row
+        for other, row in tried.items()
+        if other[:place] + other[place + 1 :] == rest and not row.failed
+    }
 
 
 def _list(changes: dict[str, float]) -> str:
