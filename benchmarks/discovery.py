@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", choices=["simulated", "bundesliga", "nba"])
     parser.add_argument("--budget", type=float, default=1800.0, help="seconds of a search")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--truths", nargs="+", choices=list(TRUTHS), default=list(TRUTHS))
     options = parser.parse_args()
     for part in options.parts:
         if part != "simulated":
@@ -164,7 +165,7 @@ def main() -> None:
             keep("data", {part: values})
             print(json.dumps(values, indent=1, ensure_ascii=False))
             continue
-        for name in TRUTHS:
+        for name in options.truths:
             values = search_simulated(name, options.seed, options.budget)
             keep(f"simulated, seed {options.seed}", {name: values})
             print(f"{name:20s} {values}", flush=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import jaxkick as jk
 from jaxkick import datasets
 from tests.shared_data import shared_data
 
@@ -40,6 +41,12 @@ def test_runs(path, tmp_path, monkeypatch):
     if "formula1.csv.gz" in code:
         _formula1(tmp_path / "formula1.csv.gz")
         monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
+    if "jk.discover(" in code:
+        few = {"terms": ["Constant", "Wiener"]}
+        search = jk.discover
+        monkeypatch.setattr(
+            jk, "discover", lambda *given, **options: search(*given, **options | few)
+        )
     matplotlib.use("Agg")
     exec(compile(code, str(path), "exec"), {"__name__": path.stem})
     matplotlib.pyplot.close("all")

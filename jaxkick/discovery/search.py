@@ -37,6 +37,7 @@ from jaxkick.discovery.models import (
     rank_rows,
     write_line,
 )
+from jaxkick.discovery.words import describe
 from jaxkick.errors import DataError
 from jaxkick.evaluation.backtest import Period, split_time
 from jaxkick.inference.methods import AbstractMethod
@@ -147,8 +148,6 @@ class Discovery:
         Numbers are in the data's unit of time. Shares of the variance are those of the prior
         variance of a score, averaged over the times of all matches.
         """
-        from jaxkick.discovery.words import describe
-
         return describe(self)
 
     def __repr__(self) -> str:
@@ -162,7 +161,7 @@ class _Options:
     """The arguments of a search, and what follows from them."""
 
     data: Dataset
-    start: Model
+    starts: tuple[Model, ...]
     method: AbstractMethod | None
     groups: tuple[str, ...]
     settings: dict[str, Setting]
@@ -186,7 +185,7 @@ class _Options:
     def with_kernel(self, model: Model, group: str, kernel: AbstractKernel) -> Model:
         """Exchange the kernel of one group."""
         kernels = {each: model.kernel_of(each) for each in self.groups} | {group: kernel}
-        single = not isinstance(self.start.kernel, dict)
+        single = not isinstance(model.kernel, dict)
         return replace(model, kernel=kernel if single else kernels)
 
 
@@ -204,26 +203,29 @@ def discover(
 ) -> Discovery:
     """Search for the kernels, and the likelihood, that explain the data best.
 
-    Kernels are sums of a lasting level (`Constant`), fluctuations (`Matern12`, `Matern32`,
+    Kernels are sums of a constant level (`Constant`), fluctuations (`Matern12`, `Matern32`,
     `Matern52`, the first two also beginning anew each season), a random walk (`Wiener`), a new
     level each season (`PiecewiseConstant`), a trend (`Linear`) and a cycle (`Cosine`, also
     fading). Each group of features has its own: skills first, then shared features such as the
     home advantage, which may drift.
 
     Candidates are ranked by their score: the log evidence minus a penalty for each parameter,
-    as in `compare_models`. A candidate is
-    expanded until the `beam` best ones have no better neighbour. All matches are used.
+    as in `compare_models`. The first candidates are constants and the model of `suggest_model`,
+    so that the result has at least the score of the latter. Then the neighbours of the `beam` best
+    candidates are tried (one term more, one fewer, or another one), until none of them is
+    better. All matches are used.
 
     Without a `likelihood`, that of `suggest_model` is then compared with its relatives (such as
     `Logit` for `Probit`) by the log loss of the last fifth of the matches, and kept unless another
-    one is better beyond doubt: the paired interval does not contain zero.
+    one is better beyond doubt: the paired interval does not contain zero. The kernels, which were
+    chosen with all matches, are the same for all likelihoods.
 
     Args:
         data: the matches.
         likelihood: the likelihood, or its class; if `None`, it is chosen as described.
-        budget: time in seconds after which no further candidate is begun. The best one so far
-            is always learnt to the end. Most of the time goes into compilation, which
-            `enable_compilation_cache` keeps.
+        budget: time in seconds after which no further candidate is begun. The first two are
+            always tried, and the best one so far is always learnt to the end. Most of the time
+            goes into compilation; `enable_compilation_cache` keeps its results.
         method: the inference method; `ExpectationPropagation()` if `None`.
         beam: number of best candidates whose neighbours are tried.
         penalty: the penalty for a parameter in nats, as in `compare_models`.
@@ -269,10 +271,15 @@ def discover(
     settings = {group: Setting.of(data, group, ends) for group in groups}
     kernels = {group: _simplest(suggested.kernel_of(group), settings[group]) for group in groups}
     single = not isinstance(suggested.kernel, dict)
-    start = replace(suggested, kernel=kernels[groups[0]] if single else kernels)
+    starts = [replace(suggested, kernel=kernels[groups[0]] if single else kernels)]
+    used = {name for group in groups for name in normal_form(suggested.kernel_of(group))}
+    if terms is None or used <= chosen:
+        starts.append(suggested)
     rivals = () if likelihood is not None else tuple(_rivals(data, suggested.likelihood))
     cost = nats_per_parameter(data, penalty)
-    options = _Options(data, start, method, groups, settings, rivals, frozenset(chosen), beam, cost)
+    options = _Options(
+        data, tuple(starts), method, groups, settings, rivals, frozenset(chosen), beam, cost
+    )
     return _run(options, _Search(), budget, progress)
 
 
@@ -291,7 +298,8 @@ def _run(
         return time.perf_counter() - began < budget
 
     if not state.tried:
-        _try(options, state, [options.start], tell)
+        for model in options.starts:
+            _try(options, state, [model], tell)
     while state.stage < len(options.groups):
         if not _search_group(options, state, has_time, tell):
             break

@@ -22,11 +22,12 @@ def describe(found: "Discovery") -> str:
     """Write the sentences of `Discovery.describe`, one paragraph for each group of features."""
     options, tried = found._options, found._state.tried
     best = found.table.best
-    structure, start = options.structure(best.model), options.structure(options.start)
+    structure = options.structure(best.model)
     paragraphs = []
     for place, group in enumerate(options.groups):
         # Later groups were not yet searched when the neighbours of this one were tried.
-        then = structure[: place + 1] + start[place + 1 :]
+        alike = [each for each in tried if each[: place + 1] == structure[: place + 1]]
+        then = max(alike, key=lambda each, p=place: len(_relatives(tried, each, p)))
         sentences = [_parts(found, group), *_evidence(tried, then, place)]
         paragraphs.append(" ".join(sentences))
     paragraphs.append(_outcomes(found))
@@ -65,10 +66,7 @@ def _evidence(
     added: dict[str, float] = {}
     removed: dict[str, float] = {}
     replaced: dict[str, dict[str, float]] = {}
-    for other, row in tried.items():
-        same = other[:place] == structure[:place] and other[place + 1 :] == structure[place + 1 :]
-        if not same or row.failed:
-            continue
+    for other, row in _relatives(tried, structure, place).items():
         more, fewer = _differences(other[place], structure[place])
         change = row.log_evidence - tried[structure].log_evidence
         if len(more) == 1 and not fewer:
@@ -84,19 +82,35 @@ def _evidence(
     ]
     for old, changes in replaced.items():
         text = _list({_words(name): change for name, change in changes.items()})
-        sentences.append(f"In place of {_the(old)}: {text}.")
+        sentences.append(
+            f"With another term in place of {_the(old)} the log evidence changes: {text}."
+        )
     if added:
-        text = _list({_words(name): change for name, change in added.items()})
-        sentences.append(f"There is no evidence of anything more: {text}.")
+        own = structure[place]
+        named = {_further(name) if name in own else _words(name): added[name] for name in added}
+        sentences.append(
+            "There is no evidence of another term. Adding one changes the log evidence: "
+            f"{_list(named)}."
+        )
     return sentences
 
 
+def _relatives(
+    tried: "dict[Structure, LearntModel]", structure: "Structure", place: int
+) -> "dict[Structure, LearntModel]":
+    """The candidates that differ from a structure in one group only."""
+    rest = structure[:place] + structure[place + 1 :]
+    return {
+        other: row
+        for other, row in tried.items()
+        if other[:place] + other[place + 1 :] == rest and not row.failed
+    }
+
+
 def _list(changes: dict[str, float]) -> str:
-    """The changes of the log evidence, the best first."""
+    """Terms with the change of the log evidence, the best first."""
     ordered = sorted(changes.items(), key=lambda pair: -pair[1])
-    (first, change), *rest = ordered
-    texts = [f"{name} by {_signed(each)}" for name, each in rest]
-    return ", ".join([f"{first} changes the log evidence by {_signed(change)}", *texts])
+    return ", ".join(f"{name} {_signed(change)}" for name, change in ordered)
 
 
 def _outcomes(found: "Discovery") -> str:
@@ -129,8 +143,11 @@ def _words(name: str) -> str:
 
 
 def _the(name: str) -> str:
-    words = _words(name)
-    return f"the {words[2:]}" if words.startswith("a ") else f"the {words}"
+    return f"the {_words(name).removeprefix('a ')}"
+
+
+def _further(name: str) -> str:
+    return f"further {_words(name).removeprefix('a ')}"
 
 
 def _title(group: str) -> str:

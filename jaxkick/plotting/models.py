@@ -107,17 +107,7 @@ def comparisons(
     style.forest(ax, found, *columns)
     other = style.label(rival) if rival else "the rival"
     ax.set_xlabel(f"log loss minus that of {other} (lower is better)", color=style.INK)
-    for place, each in enumerate(found.values()):
-        ax.annotate(
-            f"better in {each.probability_better:.0%}",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=style.GREY,
-            va="center",
-            fontsize=9,
-        )
+    _annotate(ax, [f"better in {each.probability_better:.0%}" for each in found.values()])
     return ax
 
 
@@ -155,9 +145,16 @@ def model_table(table: _Table, *, top: int | None = 20, ax: "Axes | None" = None
     style.forest(ax, columns["model"][shown], behind[shown], *(end[shown] for end in ends))
     text = "log loss minus that of the best model" if by_loss else "score minus that of the best"
     ax.set_xlabel(text, color=style.INK)
-    for place, count in enumerate(columns["parameters"][shown]):
+    counts = columns["parameters"][shown]
+    _annotate(ax, [f"{count} parameter{'s' if count > 1 else ''}" for count in counts])
+    return ax
+
+
+def _annotate(ax: "Axes", texts: list[str]) -> None:
+    """Write a text to the right of each row."""
+    for place, text in enumerate(texts):
         ax.annotate(
-            f"{count} parameter{'s' if count > 1 else ''}",
+            text,
             (1.0, place),
             xycoords=("axes fraction", "data"),
             xytext=(6, 0),
@@ -166,7 +163,6 @@ def model_table(table: _Table, *, top: int | None = 20, ax: "Axes | None" = None
             va="center",
             fontsize=9,
         )
-    return ax
 
 
 def history(record: History, *, ax: "Axes | None" = None) -> "Axes":

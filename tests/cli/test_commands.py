@@ -239,18 +239,11 @@ def test_evaluate(league):
     assert found["difference", "matches"] == (dates >= "2020-12-01").sum() > 5
 
 
-def test_compare(league):
+def test_compare(league, posterior):
     options = ("--kernel", "wiener", "--start", "2020-12-01", "--format", "json")
     ran = run("compare", league.results, *OPTIONS, *options)
     assert ran.code == 0, ran.err
-    data = jk.Dataset.from_frame(
-        pd.read_csv(league.results),
-        time="date",
-        first="home",
-        second="away",
-        result=("home_goals", "away_goals"),
-        home=True,
-    )
+    data = posterior.data
     models = {"wiener": jk.suggest_model(data, kernel=jk.kernels.Wiener)}
     (expected,) = jk.compare_models(models, data, start="2020-12-01")
     (record,) = json.loads(ran.out)
@@ -260,15 +253,18 @@ def test_compare(league):
 
 
 def test_fit_with_a_search(league, tmp_path):
-    # The budget is for the simplest candidate only.
+    # The budget is for the first two candidates only.
     options = ("--discover", "--budget", "0.001", "--output", tmp_path / "found")
     ran = run("fit", league.results, *OPTIONS, *options)
     assert ran.code == 0, ran.err
-    assert "The search stopped at its budget after 1 of its candidates" in ran.err
+    assert "The search stopped at its budget after 2 of its candidates" in ran.err
     candidates = pd.read_csv(tmp_path / "found" / "models.csv")
-    assert candidates["model"].tolist() == ["skill: Constant; home: Constant"]
+    usual = "Constant + Matern12"
+    names = {"skill: Constant; home: Constant", f"skill: {usual}; home: {usual}"}
+    assert set(candidates["model"]) == names
     saved = jk.load(tmp_path / "found" / "model.jaxkick")
-    assert isinstance(saved.model.kernel["skill"], jk.kernels.Constant)
+    constant = isinstance(saved.model.kernel["skill"], jk.kernels.Constant)
+    assert constant == (candidates["model"][0] == "skill: Constant; home: Constant")
 
 
 def test_evaluate_reports_missing_convergence(league):
