@@ -69,12 +69,12 @@ def chess() -> Case:
 CASES = {each.__name__: each for each in (nba, atp, football, chess)}
 
 
-def with_fade(model: jk.Model, unit: float) -> jk.Model:
-    """Let the means of newcomers fade, from two years on as a start."""
+def with_fade(model: jk.Model, start: float | None) -> jk.Model:
+    """Let the means of newcomers fade, within a time as a start; `None` for means that stay."""
 
     def fade(newcomers: jk.Newcomers) -> jk.Newcomers:
         values = newcomers.mean.value, newcomers.variance_ratio.value
-        return jk.Newcomers(newcomers.since, *values, fade=2.0 * unit)
+        return jk.Newcomers(newcomers.since, *values, fade=start)
 
     is_newcomers = lambda node: isinstance(node, jk.Newcomers)  # noqa: E731
     change = lambda node: fade(node) if is_newcomers(node) else node  # noqa: E731
@@ -101,10 +101,11 @@ def models(case: Case, steps: int) -> Iterator[tuple[str, jk.Model, float]]:
     if suggested.newcomers is None:
         suggested = jk.suggest_model(data, newcomers=True, mask=mask)
     start = jk.Model(plain.kernel, plain.likelihood, newcomers=suggested.newcomers)
-    model, seconds = learn(start)
+    # A suggested mean fades: first without that.
+    model, seconds = learn(with_fade(start, None))
     yield "newcomers", model, seconds
     print("  " + model.describe().replace("\n", "\n  "), flush=True)
-    faded, seconds = learn(with_fade(model, unit))
+    faded, seconds = learn(with_fade(model, 2.0 * unit))
     yield "newcomers, fading", faded, seconds
     horizon = jk.Predictive(every=None if unit == 1.0 else lambda months: (months - 1) // 12)
     predictive, seconds = learn(model, objective=horizon)

@@ -35,7 +35,7 @@ def read(noise_effects=True, ties=False, **options):
 @functools.cache
 def fit():
     model = jk.Model({"skill": Constant(2.0), "noise": Wiener(0.05)}, VaryingNoise())
-    return jk.infer(model, read(), tol=1e-6)
+    return jk.infer(model, read())
 
 
 def test_reading():
