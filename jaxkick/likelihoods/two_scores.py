@@ -175,7 +175,7 @@ class VaryingNoise(_AbstractResults):
     multiplies the noise: P(win) = Φ((f − margin) exp(−g)). As g grows, a sport becomes more even.
     The first number of an outcome is the result; the second number is ignored. Expectation
     propagation integrates over f in closed form for weights of one, and over g by quadrature, with
-    errors below 1e-6 if its standard deviation is at most one half, as for a scale of noise that
+    errors below 3e-6 if its standard deviation is at most one half, as for a scale of noise that
     many matches share.
 
     Attributes:
