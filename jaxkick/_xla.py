@@ -137,7 +137,7 @@ def call_padded(method: Callable, *arrays: Array) -> Any:
         return call_compiled(method, *arrays)
     padded = [pad_to_power_of_two(np.asarray(array).ravel()) for array in arrays]
     found = call_compiled(method, *padded)
-    return on_host(lambda x: x[: arrays[0].size].reshape(*shape, *x.shape[1:]), found)
+    return on_host(lambda x: x[: arrays[0].size].reshape((*shape, *x.shape[1:])), found)
 
 
 def pad_to_power_of_two(array: np.ndarray, least: int = _LEAST_ROWS) -> np.ndarray:

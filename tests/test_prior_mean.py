@@ -40,7 +40,8 @@ def offsets(data, means):
 
 
 def shifted(data, means):
-    outcome = data.outcome - jnp.asarray(offsets(data, means))
+    # Without those that pad the data.
+    outcome = data.outcome[: len(data)] - jnp.asarray(offsets(data, means))
     return eqx.tree_at(lambda d: d.outcome, data, outcome)
 
 
