@@ -62,7 +62,7 @@ def _parts(found: "Discovery", group: str) -> str:
 def _evidence(
     tried: "dict[Structure, LearntModel]", structure: "Structure", place: int
 ) -> list[str]:
-    """What adding, removing and replacing a term of one group changes."""
+    """Describe the change of evidence when a term of one group is added, removed or replaced."""
     added: dict[str, float] = {}
     removed: dict[str, float] = {}
     replaced: dict[str, dict[str, float]] = {}

@@ -172,7 +172,7 @@ def _per_round(argument: str, value: Any, num_rounds: int) -> list:
 
 
 def _read_hosts(posterior: Posterior, hosts: Any, slots: Sequence[Hashable | None]) -> list[bool]:
-    """Whether the team of each slot is a host."""
+    """Check the hosts; return for each slot whether its team is one."""
     names = [hosts] if isinstance(hosts, str) else list(hosts)
     teams = [None if name is None else side_label(name) for name in slots]
     for name in names:
