@@ -26,7 +26,7 @@ import jaxkick as jk
 from jaxkick import datasets, kernels, likelihoods
 from jaxkick import evaluation as ev
 from jaxkick.discovery.grammar import normal_form
-from jaxkick.discovery.models import learn_model, nats_per_parameter
+from jaxkick.discovery.model_comparison import learn_model, nats_per_parameter
 
 FOLDER = Path(os.environ.get("JAXKICK_DATA", "../shared/data"))
 RESULTS = Path(__file__).with_name("discovery.json")

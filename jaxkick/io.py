@@ -30,7 +30,7 @@ from jaxtyping import PyTree
 from jaxkick import kernels, likelihoods
 from jaxkick._xla import is_known
 from jaxkick.chains.step import Site
-from jaxkick.data.aspects import AspectNames
+from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.reading import Observations

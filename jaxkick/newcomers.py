@@ -11,7 +11,7 @@ from jaxkick._math.small_matrices import AbstractMatrix, adapt
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.errors import DataError
 from jaxkick.kernels import AbstractKernel, Instant, Interval
-from jaxkick.kernels.kernel import Matrix
+from jaxkick.kernels.base import Matrix
 from jaxkick.parameters import AbstractParameter, named, positive, real
 
 __all__ = ["Entering", "Newcomers", "read_newcomers"]

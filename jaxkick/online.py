@@ -27,7 +27,7 @@ from jax import lax
 from jaxkick._math.small_matrices import AbstractMatrix
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.chains.step import StepModel, StepTime
-from jaxkick.data.aspects import AspectNames
+from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Played

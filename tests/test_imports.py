@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -56,6 +57,11 @@ def imported(path: Path, only_at_import: bool = False) -> set[str]:
 
 def part_of(module: str) -> str:
     return "__init__" if module == "jaxkick" else module.split(".")[1]
+
+
+def test_every_module_has_a_name_of_its_own():
+    names = Counter(path.stem for path in MODULES.values() if path.stem != "__init__")
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_every_part_has_a_layer():

@@ -43,8 +43,8 @@ class Smoothed(NamedTuple):
         mean: mean of each cavity.
         variance: variance of each cavity.
         log_normaliser: the logarithm of the integral of prior times sites.
-        gains: the gains for later passes over means only (`chains.means`); `None` where sums
-            took the place of the smoother.
+        gains: the gains for later passes over means only (`chains.mean_smoother`); `None` where
+            sums took the place of the smoother.
         states: the states for interpolation; `None` unless requested.
     """
 

@@ -266,7 +266,7 @@ def evaluate(
     import jax
 
     from jaxkick.cli import inputs
-    from jaxkick.cli.comparison import compare_with_chance, compare_with_elo
+    from jaxkick.cli.evaluating import compare_with_chance, compare_with_elo
 
     with jax.enable_x64(float64):
         data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)
@@ -307,7 +307,7 @@ def compare(
     import jax
 
     from jaxkick.cli import inputs
-    from jaxkick.cli.comparison import compare_kernels
+    from jaxkick.cli.evaluating import compare_kernels
 
     with jax.enable_x64(float64):
         data = inputs.read_dataset(results, reading, schema, unit, on_invalid.value)

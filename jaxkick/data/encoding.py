@@ -21,7 +21,7 @@ from jaxkick.chains.layout import (
     pack,
     plan_layout,
 )
-from jaxkick.data.aspects import AspectNames
+from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import Groups, Schema, group_of

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxkick.data.aspects import AspectNames, SideAspects, read_aspects
+from jaxkick.data.aspect_columns import AspectNames, SideAspects, read_aspects
 from jaxkick.data.columns import (
     TimeScale,
     as_column,

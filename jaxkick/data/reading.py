@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import narwhals as nw
 import numpy as np
 
-from jaxkick.data.aspects import AspectNames, read_aspects
+from jaxkick.data.aspect_columns import AspectNames, read_aspects
 from jaxkick.data.columns import TimeScale, as_column, is_missing, read_times, to_floats
 from jaxkick.data.outcomes import Points, read_outcomes, read_points
-from jaxkick.data.rankings import RankedSides, read_sides, read_wide
+from jaxkick.data.ranking_tables import RankedSides, read_sides, read_wide
 from jaxkick.data.schema import (
     GENERAL,
     HOME,

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from jaxkick.data.outcomes import write_outcomes
-from jaxkick.data.rankings import dense_places
+from jaxkick.data.ranking_tables import dense_places
 from jaxkick.data.reading import Observations
 from jaxkick.data.schema import (
     ATTACK,

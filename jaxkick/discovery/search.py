@@ -28,7 +28,7 @@ from jaxkick.discovery.grammar import (
     normal_form,
     prior_variance,
 )
-from jaxkick.discovery.models import (
+from jaxkick.discovery.model_comparison import (
     LearntModel,
     ModelTable,
     compare_models,

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from jaxkick.discovery.grammar import NOTHING, WORDS, Form, normal_form, prior_variance
-from jaxkick.discovery.models import LearntModel
+from jaxkick.discovery.model_comparison import LearntModel
 from jaxkick.posterior.components import terms_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 The means of all scores are coupled: over the levels of pools, and through effects that matches
 share. Sweeping over sites finds them slowly, so each iteration solves for them instead, with
-conjugate gradients (`jaxkick.inference.means`). Precisions settle in a few sweeps.
+conjugate gradients (`jaxkick.inference.conjugate_gradients`). Precisions settle in a few sweeps.
 
 One iteration, from the sites (ν, τ):
 
@@ -32,7 +32,7 @@ from jax import lax
 
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.chains.step import Site
-from jaxkick.inference.means import Entries, solve_means
+from jaxkick.inference.conjugate_gradients import Entries, solve_means
 from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import Problem, ScoreMoments, Sites, add_sites, cavities_of
 from jaxkick.inference.status import Status

@@ -2,7 +2,7 @@
 
 Each of them has one unknown, but takes part in many or all matches, so its chain is as long as the
 data. Sums take the place of the smoother's recursions there, and the solve for the joint means
-eliminates shared effects exactly (`jaxkick.inference.means`).
+eliminates shared effects exactly (`jaxkick.inference.conjugate_gradients`).
 """
 
 import itertools

@@ -7,14 +7,14 @@ Each kernel is a Gaussian process in state-space form. Combine kernels with ``+`
 """
 
 from jaxkick.kernels.aspects import Aspects, CorrelatedAspects
-from jaxkick.kernels.combine import Product, Sum
-from jaxkick.kernels.kernel import (
+from jaxkick.kernels.base import (
     AbstractCompositeKernel,
     AbstractKernel,
     AbstractStationary,
     sample_prior,
     state_space_covariance,
 )
+from jaxkick.kernels.combine import Product, Sum
 from jaxkick.kernels.nonstationary import Affine, Linear, PiecewiseConstant, Wiener
 from jaxkick.kernels.oscillation import Cosine, Periodic
 from jaxkick.kernels.sde import LinearSDE

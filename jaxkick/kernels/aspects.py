@@ -16,8 +16,8 @@ from jaxtyping import ArrayLike
 from jaxkick._math.small_matrices import AbstractMatrix, as_matrix, stack_columns
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.errors import DataError
+from jaxkick.kernels.base import GENERAL, AbstractKernel
 from jaxkick.kernels.combine import Sum
-from jaxkick.kernels.kernel import GENERAL, AbstractKernel
 from jaxkick.kernels.time import Instant, Interval
 from jaxkick.parameters import AbstractParameter, correlation_factor, named, positive
 

@@ -18,7 +18,7 @@ from jaxkick._math.small_matrices import (
     stack_columns,
 )
 from jaxkick._typing import Scalar
-from jaxkick.kernels.kernel import AbstractKernel
+from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.stationary import Constant
 from jaxkick.kernels.time import Instant, Interval
 from jaxkick.parameters import AbstractParameter, Fixed, Positive

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxkick._math.small_matrices import AbstractMatrix, column, identity, matrix, zeros
 from jaxkick._typing import Array, Bool, Int, Scalar
-from jaxkick.kernels.kernel import AbstractKernel, describe_origin, deviation
+from jaxkick.kernels.base import AbstractKernel, describe_origin, deviation
 from jaxkick.kernels.time import FIRST, Instant, Interval, Origin, as_origin
 from jaxkick.parameters import AbstractParameter, named, nonnegative, positive
 

@@ -19,7 +19,7 @@ from jaxkick._math.small_matrices import (
 )
 from jaxkick._math.special import FAR, incomplete_gammas, scaled_bessels
 from jaxkick._typing import Array, Float, Scalar
-from jaxkick.kernels.kernel import AbstractKernel, AbstractStationary, deviation, duration
+from jaxkick.kernels.base import AbstractKernel, AbstractStationary, deviation, duration
 from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Cosine", "Periodic"]

@@ -18,7 +18,7 @@ from jaxkick._math.small_matrices import AbstractMatrix, Dense, adapt
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick._xla import is_known
 from jaxkick.errors import DataError
-from jaxkick.kernels.kernel import AbstractKernel
+from jaxkick.kernels.base import AbstractKernel
 from jaxkick.kernels.time import FIRST, Instant, Interval, Origin, as_origin
 from jaxkick.parameters import AbstractParameter, named, real
 

@@ -18,7 +18,7 @@ from jaxkick._math.small_matrices import (
 )
 from jaxkick._math.special import FAR, incomplete_gammas
 from jaxkick._typing import Scalar
-from jaxkick.kernels.kernel import AbstractStationary, describe_fluctuations, deviation
+from jaxkick.kernels.base import AbstractStationary, describe_fluctuations, deviation
 from jaxkick.parameters import AbstractParameter, named, positive
 
 __all__ = ["Constant", "Matern12", "Matern32", "Matern52", "SquaredExponential"]

@@ -4,14 +4,14 @@ Each function takes the `Axes` to draw on, makes them if there are none, and ret
 differ in brightness and in dashes, so that plots are readable without colours.
 """
 
-from jaxkick.plotting.goals import goal_differences, goal_grid
-from jaxkick.plotting.models import (
+from jaxkick.plotting.assessment import (
     calibration,
     comparisons,
     history,
     kernel_samples,
     model_table,
 )
+from jaxkick.plotting.goals import goal_differences, goal_grid
 from jaxkick.plotting.seasons import final_places, title_race
 from jaxkick.plotting.skill import (
     components,

@@ -17,7 +17,7 @@ from jaxkick.data.queries import Query
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import plain
 from jaxkick.kernels import AbstractKernel, Instant, Interval, Sum
-from jaxkick.kernels.kernel import Matrix
+from jaxkick.kernels.base import Matrix
 from jaxkick.model import Model
 from jaxkick.posterior.scores import Scores, score_combinations
 

@@ -23,13 +23,13 @@ from jaxkick._typing import Array, Float, Int, Key, Scalar
 from jaxkick._xla import is_known, jit_by_size, jit_once, pad_to_power_of_two
 from jaxkick.chains.interpolation import Functional, Queries, functionals, take_entries
 from jaxkick.chains.layout import Chain
-from jaxkick.chains.means import Vectors, smooth_means, smooth_states
+from jaxkick.chains.mean_smoother import Vectors, smooth_means, smooth_states
 from jaxkick.chains.smoother import Gains, Smoothed, States
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.queries import Query
 from jaxkick.errors import warn_caller
-from jaxkick.inference.means import cast, least_eigenvalue, prior_variances
+from jaxkick.inference.conjugate_gradients import cast, least_eigenvalue, prior_variances
 from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import Problem, Sites, cavities_of, make_problem
 from jaxkick.kernels import Epoch
@@ -134,7 +134,7 @@ class _State(NamedTuple):
     Attributes:
         rho: rᵀM⁻¹r of the last iteration.
         radau: what is left of the coefficient γ of the upper bound γ ρ on the squared error in
-            the norm of A (`jaxkick.inference.means`).
+            the norm of A (`jaxkick.inference.conjugate_gradients`).
         gained: the square of the change so far, in the norm of A.
         error: an upper bound on the squared error, relative to it.
     """

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from jaxkick.data.aspects import SideAspects, aspect_vector
+from jaxkick.data.aspect_columns import SideAspects, aspect_vector
 from jaxkick.data.queries import (
     Directory,
     Match,

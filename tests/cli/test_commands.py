@@ -13,7 +13,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
-from jaxkick.cli.comparison import model_before
+from jaxkick.cli.evaluating import model_before
 
 from .conftest import OPTIONS, SIZE, play, run, write
 

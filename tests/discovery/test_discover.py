@@ -17,7 +17,7 @@ from jaxkick.discovery.grammar import (
     normal_form,
     prior_variance,
 )
-from jaxkick.discovery.models import LearntModel
+from jaxkick.discovery.model_comparison import LearntModel
 
 C, M12, M32, W, L = (
     kernels.Constant(1.0),

@@ -7,7 +7,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import kernels
-from jaxkick.chains.means import smooth_means
+from jaxkick.chains.mean_smoother import smooth_means
 from jaxkick.chains.step import Site
 from jaxkick.inference.problem import add_sites, cavities_of, make_problem
 

@@ -18,7 +18,7 @@ from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Bool, Float, Int, Scalar
 from jaxkick.chains.filter import step_times
 from jaxkick.chains.layout import Chain
-from jaxkick.chains.means import smooth_means
+from jaxkick.chains.mean_smoother import smooth_means
 from jaxkick.chains.rows import Link, incoming_states
 from jaxkick.chains.smoother import Smoothed
 from jaxkick.chains.step import StepModel, StepTime

@@ -3,7 +3,7 @@
 For fixed site precisions τ, the smoothed means are a linear function of the precision-means b:
 M⁻¹b with M = K⁻¹ + diag(τ). Variances and gains do not change, so a pass propagates one vector
 forward and one backward instead of matrices. Conjugate gradients for the joint means of all
-competitors apply this pass repeatedly (`jaxkick.inference.means`).
+competitors apply this pass repeatedly (`jaxkick.inference.conjugate_gradients`).
 
 A score between two entries is a linear function of the state after the left one and of the adjoint
 of the right one (`jaxkick.chains.interpolation`). `smooth_states` returns these, and adds pulls on

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxkick as jk
-from jaxkick.inference import means
+from jaxkick.inference import conjugate_gradients
 from jaxkick.inference.problem import add_sites, cavities_of, make_problem
 
 
@@ -60,7 +60,7 @@ def test_converged_is_close(method):
 @pytest.mark.parametrize("large", [50_000, 0])
 def test_the_error_of_means_is_bounded(large, monkeypatch):
     """After every number of iterations, in float64 and in float32."""
-    monkeypatch.setattr(means, "_LARGE", large)
+    monkeypatch.setattr(conjugate_gradients, "_LARGE", large)
     rng = np.random.default_rng(1)
     first = rng.integers(0, 29, 300)
     data = jk.Dataset.from_pairs(np.zeros(300), first, first + 1, rng.choice([-1.0, 1.0], 300))
@@ -77,7 +77,7 @@ def test_the_error_of_means_is_bounded(large, monkeypatch):
 
     @jax.jit
     def solve(tol):
-        return means.solve_means(
+        return conjugate_gradients.solve_means(
             problem,
             smoothed,
             sites,
@@ -110,7 +110,7 @@ def test_means_in_float32_reach_the_same_fixed_point(monkeypatch):
     data = divisions(np.sign)
     model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit())
     exact = jk.infer(model, data, tol=1e-8)
-    monkeypatch.setattr(means, "_LARGE", 0)
+    monkeypatch.setattr(conjugate_gradients, "_LARGE", 0)
     # Rows of another length, so that the program is compiled with that setting.
     longer = jk.Dataset.from_observations(data.observations, row_length=1234)
     found = jk.infer(model, longer, tol=1e-8)
