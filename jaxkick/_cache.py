@@ -1,4 +1,4 @@
-"""Compiled programs, kept on disk between processes. Does not import JAX before it must."""
+"""Keep compiled programs on disk between processes. JAX is imported only when needed."""
 
 import os
 from pathlib import Path

@@ -48,14 +48,14 @@ _SMALL = 60_000
 # The least number of rows of arrays that are padded.
 _LEAST_ROWS = 16
 
-# A compiled program takes hundreds of memory maps. Programs are dropped when the process has more
-# than this part of those that Linux allows.
+# A compiled program takes hundreds of memory maps. Programs are dropped when the process has used
+# more than this share of the maps that Linux allows.
 _MOST_MAPS = 0.4
 _MAPS, _ALLOWED_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
 
 def is_known(value: Any) -> bool:
-    """Return whether the host can read a value: it is not traced and this process has all of it."""
+    """Return whether the host can read a value: it is not traced, and wholly in this process."""
     if isinstance(value, Tracer):
         return False
     return not isinstance(value, Array) or (value.is_fully_addressable or value.is_fully_replicated)
@@ -67,15 +67,15 @@ def hold_constant(tree: Output) -> Output:
 
 
 def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
-    """Compile a function, on a CPU the sooner the smaller its arrays are.
+    """Compile a function; on a CPU, compile faster for smaller arrays.
 
-    Without optimisation for tiny arrays, quickly for small ones, fully optimised otherwise.
+    Without optimisation for tiny arrays, with little for small ones, fully optimised otherwise.
     """
     return _Compiled(function, {_TINY: _UNOPTIMIZED, _SMALL: _QUICK})
 
 
 def jit_once(function: Callable[..., Output]) -> Callable[..., Output]:
-    """Compile a function that runs a few times only: for small arrays without optimisation."""
+    """Compile a function that runs only a few times, for small arrays without optimisation."""
     return _Compiled(function, {_SMALL: _UNOPTIMIZED})
 
 
@@ -112,9 +112,9 @@ class _Compiled:
 
 
 def on_host(function: Callable[..., Output], *arrays: Any) -> Output:
-    """Apply a function that NumPy and JAX share, such as a slice, by NumPy if that is possible.
+    """Apply a function that NumPy and JAX share, such as a slice, with NumPy if possible.
 
-    JAX would compile a small program for every shape. Returns arrays of JAX all the same.
+    JAX would compile a small program for every shape. The results are JAX arrays.
     """
     if not all(map(is_known, arrays)):
         return function(*arrays)
@@ -124,11 +124,11 @@ def on_host(function: Callable[..., Output], *arrays: Any) -> Output:
 def call_padded(method: Callable, *arrays: Array) -> Any:
     """Call an elementwise method of a module on arrays of one shape, as one compiled program.
 
-    The program is that of the next power of two, so that few programs serve all shapes.
+    Arrays are padded to the next power of two, so that few programs are compiled.
 
     Args:
-        method: from arrays to an array that has further axes at most. If the module has an array
-            of the same shape itself, nothing is padded.
+        method: a function of arrays; its result may have additional axes. If the module contains
+            an array of the same shape, nothing is padded.
         arrays: arrays of the same shape.
     """
     shape = arrays[0].shape

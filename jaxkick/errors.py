@@ -1,4 +1,4 @@
-"""The error for invalid input, and checks that raise it or drop rows."""
+"""Errors about invalid input, and checks that raise them or drop rows."""
 
 import difflib
 import sys
@@ -14,6 +14,7 @@ __all__ = [
     "DroppedWarning",
     "OnInvalid",
     "did_you_mean",
+    "invalid",
     "plain",
     "suggest_names",
     "warn_caller",
@@ -107,8 +108,16 @@ class DataError(ValueError):
         return text.replace("{argument}", shown).replace("{value}", repr(self.value))
 
 
+def invalid(
+    argument: str, value: object, problem: str, remedy: str = "", **where: Any
+) -> DataError:
+    """Make the error "`argument` is value, problem"; `where` has row, count and mentions."""
+    text = f"{{argument}} is {{value}}, {problem}"
+    return DataError(text, remedy, argument=argument, value=value, **where)
+
+
 class DroppedWarning(UserWarning):
-    """A warning about dropped rows, which a front end can format like a `DataError`.
+    """A warning about dropped rows that a front end can format, like a `DataError`.
 
     Attributes:
         dropped: the number of dropped rows, as text.
@@ -149,7 +158,7 @@ class Checks:
         on_invalid: `"raise"` or `"drop"`.
         copies: number of consecutive observations per row.
         columns: the column of the user's table for each argument, if there is one.
-        rows: the row of the user's table for each row here, if it is not the same.
+        rows: the row of the user's table for each row; the same if `None`.
         events: the event of each row, if rows are sides of events; an event with an invalid row
             is dropped as a whole.
     """
@@ -164,11 +173,7 @@ class Checks:
         events: np.ndarray | None = None,
     ):
         if on_invalid not in ("raise", "drop"):
-            raise DataError(
-                "{argument} is {value}, but must be 'raise' or 'drop'",
-                argument="on_invalid",
-                value=on_invalid,
-            )
+            raise invalid("on_invalid", on_invalid, "but must be 'raise' or 'drop'")
         if num_rows == 0:
             raise DataError("The table is empty", "A data set needs at least one observation.")
         self._drop = on_invalid == "drop"
@@ -191,8 +196,8 @@ class Checks:
     ) -> None:
         """Reject the rows or observations where `bad` is True.
 
-        `problem`, `remedy`, `argument` and `mentions` are those of `DataError`, `remedy` without
-        its final period. The message shows the first rejected element of `values`.
+        `problem`, `remedy`, `argument` and `mentions` are as in `DataError`, but `remedy` has no
+        final period. The message shows the first rejected element of `values`.
         """
         bad = np.asarray(bad)
         if not bad.any():

@@ -33,7 +33,7 @@ from jaxkick.chains.step import Site
 from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.reading import Observations
+from jaxkick.data.observations import Observations
 from jaxkick.data.schema import Feature, Groups, Schema
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import check_fit
@@ -60,11 +60,11 @@ __all__ = [
     "Checkpoint", "atomic_write", "fingerprint", "load", "read_archive", "save", "write_archive"
 ]  # fmt: skip
 
-# The version of the format that is written, and the latest that can be read.
+# The version of the format.
 _VERSION = 1
 _HEADER = "jaxkick.json"
 _MAX_SHOWN = 300
-# The part of the time that checkpoints may take.
+# The maximum share of time for writing checkpoints.
 _WRITING_SHARE = 0.05
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _DAMAGED = (zipfile.BadZipFile, OSError, EOFError, UnicodeError, NotImplementedError, MemoryError)
@@ -76,11 +76,11 @@ def save(path: str | os.PathLike, thing: Model | Posterior | Stream) -> None:
 
     Args:
         path: the file; an existing one is replaced.
-        thing: the object to write. If `groups` of its data was a function, the file holds the
+        thing: the object to write. If `groups` of its data was a function, the file contains the
             groups of all known features instead.
 
     Raises:
-        TypeError: if it is something else, or a part of it cannot be written.
+        TypeError: if the object has another type, or a part of it cannot be written.
     """
     if isinstance(thing, Posterior):
         name, parts = "posterior", _posterior_to_parts(thing)
@@ -120,7 +120,7 @@ def load(
     try:
         _require(
             isinstance(content, dict) and set(content) == {"thing", "body"},
-            "there is no model, posterior or stream in it",
+            "it contains no model, posterior or stream",
         )
         restore = {
             "model": lambda model, _: _check_model(model),
@@ -128,9 +128,9 @@ def load(
             "stream": _stream_from_parts,
         }.get(content["thing"])
         if restore is None:
-            raise ValueError(f"it holds an unknown kind of object, {content['thing']!r}")
+            raise ValueError(f"it contains an unknown kind of object, {content['thing']!r}")
         restored = restore(_Decoder(classes, arrays).decode(content["body"]), groups)
-        # Reading all fields once finds the inconsistencies that no check above looks for.
+        # Reading all fields finds inconsistencies that the checks miss.
         repr((restored, getattr(restored, "data", None)))
         return restored
     except _INVALID as error:
@@ -156,7 +156,7 @@ def _brief(text: object) -> str:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file beside `path`, and rename it to `path` at the end.
+    """Open a temporary file in the folder of `path`, and rename it to `path` at the end.
 
     An error removes the temporary file and leaves an existing file as it was; a killed process
     leaves a file that ends in `.part`.
@@ -276,7 +276,7 @@ def _read_array(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class _SavedGroups:
-    """The groups of the known features, in place of a function that a file cannot hold."""
+    """The groups of the known features, which replace a function in a file."""
 
     known: dict[Hashable, str]
 
@@ -473,52 +473,38 @@ def _groups_to_parts(grouping: Groups, names: Sequence[Hashable]) -> Groups:
 
 
 def _data_to_parts(data: Dataset) -> dict[str, Any]:
-    parts = data.observations._asdict()
+    parts = dict(vars(data.observations))
     parts["grouping"] = _groups_to_parts(parts["grouping"], parts["names"])
     return parts | {"row_length": data.index.row_length}
 
 
 def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
     row_length = parts.pop("row_length")
-    observations = Observations(**parts)
-    times, features, coefficients, outcome, weight = observations[:5]
-    rows = (observations.rows, observations.events, observations.kinds)
-    columns = [x for x in (times, outcome, weight, *rows) if x is not None]
-    aspects = observations.aspects
-    numbers = [x for x in (times, outcome, coefficients, weight, aspects) if x is not None]
+    seen = Observations(**parts)
+    shape, weight = seen.features.shape, seen.weight
+    by_row = (seen.times, seen.outcome, weight, seen.rows, seen.events, seen.kinds)
+    numbers = (seen.times, seen.outcome, weight, seen.coefficients, seen.aspects)
     _require(
-        features.ndim == 2
-        and len(features) > 0
-        and all(column.shape == features.shape[:1] for column in columns)
-        and coefficients.shape == features.shape
-        and (
-            observations.aspects is None
-            or observations.aspects.shape == (*features.shape, len(observations.aspect_names))
-        )
-        and len(observations.aspect_roles) == len(observations.aspect_names)
-        and features.dtype == np.int32
-        and -1 <= features.min() <= features.max() < len(observations.names)
-        and all(np.isfinite(number).all() for number in numbers)
+        len(shape) == 2
+        and shape[0] > 0
+        and all(each.shape == shape[:1] for each in by_row if each is not None)
+        and seen.coefficients.shape == shape
+        and (seen.aspects is None or seen.aspects.shape == (*shape, len(seen.aspect_names)))
+        and len(seen.aspect_roles) == len(seen.aspect_names)
+        and seen.features.dtype == np.int32
+        and -1 <= seen.features.min() <= seen.features.max() < len(seen.names)
+        and all(np.isfinite(each).all() for each in numbers if each is not None)
         and (weight is None or weight.min() >= 0)
-        and (
-            observations.kinds is None
-            or 0
-            <= observations.kinds.min()
-            <= observations.kinds.max()
-            < len(observations.kind_names)
-        )
-        and isinstance(observations.scale, TimeScale)
-        and len(observations.kind_schemas) == len(observations.kind_names)
-        and all(
-            isinstance(schema, Schema | None)
-            for schema in (observations.schema, *observations.kind_schemas)
-        ),
+        and (seen.kinds is None or np.isin(seen.kinds, np.arange(len(seen.kind_names))).all())
+        and isinstance(seen.scale, TimeScale)
+        and len(seen.kind_schemas) == len(seen.kind_names)
+        and all(isinstance(each, Schema | None) for each in (seen.schema, *seen.kind_schemas)),
         "the observations do not fit together",
     )
-    _check_bits(outcome.dtype)
+    _check_bits(seen.outcome.dtype)
     if groups is not None:
-        observations = observations._replace(grouping=groups)
-    return Dataset.from_observations(observations, outcome.dtype, row_length)
+        seen = dataclasses.replace(seen, grouping=groups)
+    return Dataset.from_observations(seen, seen.outcome.dtype, row_length)
 
 
 _BY_SLOT = ("precision_mean", "precision", "entry_mean", "entry_variance")
@@ -526,7 +512,7 @@ _FIT = ("log_marginal_likelihood", "steps", "distance", "status")
 
 
 def _posterior_to_parts(posterior: Posterior) -> dict[str, Any]:
-    """Entries go by observation and slot: the layout of the chains depends on the device."""
+    """Store entries by observation and slot: the layout of the chains depends on the device."""
     to_slots = posterior.data.to_slots
     columns = [*zip(*posterior.sites, strict=True), *zip(*posterior.entries, strict=True)]
     return {
@@ -560,7 +546,7 @@ def _posterior_from_parts(parts: dict[str, Any], groups: Groups) -> Posterior:
         min(np.min(moments.variance), np.min(parts["entry_variance"])) >= 0,
         "the posterior has variances below zero",
     )
-    # Observations that a mask excluded from the fit have no sites, and may have any outcome.
+    # Masked observations have no sites, and may have any outcome.
     mask = jnp.asarray(np.any(parts["precision"] != 0, axis=1))
     check_fit(model, data, mask)
     data = restart_ages(data, mask)
@@ -630,7 +616,7 @@ def fingerprint(*trees: PyTree) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for tree in trees:
         leaves, structure = jax.tree.flatten(tree)
-        # The address of a function differs from one process to the next.
+        # The address of a function differs between processes.
         digest.update(_ADDRESS.sub("", str(structure)).encode())
         for leaf in leaves:
             is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
@@ -647,12 +633,12 @@ class Checkpoint:
         """Choose the file.
 
         Args:
-            path: the file; `None` to keep none, which makes all methods do nothing.
-            arguments: trees of arrays that a run must share to continue from the file.
+            path: the file; if `None`, all methods do nothing.
+            arguments: trees of arrays; a run continues from the file only if they are the same.
 
         Raises:
-            DataError: if the folder does not exist, or other processes hold a part of the
-                arguments.
+            DataError: if the folder does not exist, or a part of the arguments is in other
+                processes.
         """
         self._path = None if path is None else Path(path)
         self._saved, self._cost = 0.0, 0.0
@@ -672,8 +658,8 @@ class Checkpoint:
         """Read the state.
 
         Args:
-            like: a state of the same structure, shapes and types. An array without rows stands
-                for any number of rows.
+            like: a state of the same structure, shapes and types. An array without rows matches
+                any number of rows.
 
         Returns:
             The state, or `None` if there is no file yet.

@@ -30,8 +30,8 @@ class Model(eqx.Module):
             (features,) in the order of `Dataset.names`; zero if `None`.
         newcomer_mean: the prior mean of features that are not in the data, if each feature has
             its own mean.
-        newcomers: the prior of competitors whose first match comes late: one, or a dictionary
-            by group; as for all others if `None`.
+        newcomers: the prior of competitors with a late first match: one, or a dictionary by
+            group. `None` if all competitors have the same prior.
     """
 
     kernel: AbstractKernel | dict[str, AbstractKernel]
@@ -65,15 +65,14 @@ class Model(eqx.Module):
             newcomer_mean: the prior mean of features that are not in the data, if `mean` is an
                 array. Without it such features cannot be predicted or added. If `mean` is not
                 an array, a newcomer has the mean of its group, and this must be `None`.
-            newcomers: the prior mean and variance of competitors whose first match comes late;
-                see `Newcomers`. A mapping from groups to them if `kernel` is a mapping. Default:
-                the prior of all others.
+            newcomers: the prior mean and variance of competitors with a late first match; see
+                `Newcomers`. A mapping from groups if `kernel` is a mapping. Default: all
+                competitors have the same prior.
 
         Raises:
             TypeError: if a kernel, the likelihood or `newcomers` has the wrong type.
-            DataError: if `mean` has the wrong shape, or a group that has no kernel, or
-                `newcomer_mean` is given and `mean` is not an array, or `newcomers` has a group
-                that has no kernel.
+            DataError: if `mean` has the wrong shape, `newcomer_mean` is given and `mean` is not an
+                array, or `mean` or `newcomers` has a group without a kernel.
         """
         kernels = dict(kernel) if isinstance(kernel, Mapping) else {"skill": kernel}
         for group, part in kernels.items():
@@ -146,7 +145,7 @@ class Model(eqx.Module):
         return kernel if newcomers is None else Entering(kernel, newcomers)
 
     def newcomers_of(self, group: str) -> Newcomers | None:
-        """Return the prior of a group's newcomers; `None` if they are as all others."""
+        """Return the prior of a group's newcomers; `None` if they have the group's prior."""
         return self.newcomers.get(group) if isinstance(self.newcomers, dict) else self.newcomers
 
     def likelihood_of(self, kind: str) -> AbstractLikelihood:
@@ -165,8 +164,8 @@ class Model(eqx.Module):
             shown = f"of the kind {kind!r}" if kind else "without a kind"
             raise DataError(
                 f"the data has observations {shown}, but the model has likelihoods for {known}",
-                "Name the kinds alike: `jk.concat({'duels': ..., 'races': ...})` gives "
-                "observations their kinds.",
+                "Use the same names for both: `jk.concat({'duels': ..., 'races': ...})` sets the "
+                "kinds of observations.",
             )
         return self.likelihood[kind]
 
@@ -271,7 +270,7 @@ def _read_mean(
 
 
 def _as_constant(value: ArrayLike | AbstractParameter) -> AbstractParameter:
-    """The mean of newcomers, who are not in the data: there is nothing to learn it from."""
+    """Convert the mean of newcomers. Numbers are fixed: the data has no newcomers."""
     given = isinstance(value, AbstractParameter)
     parameter = named("newcomer_mean", real)(value if given else Fixed(value))
     _check_shape("newcomer_mean", parameter, 0, "a number")

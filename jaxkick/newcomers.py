@@ -1,4 +1,4 @@
-"""Newcomers: a prior of their own for competitors whose first match comes late."""
+"""Newcomers: a separate prior for competitors with a late first match."""
 
 from collections.abc import Iterable, Mapping
 

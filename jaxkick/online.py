@@ -15,7 +15,6 @@ log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -30,10 +29,11 @@ from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset, read_alike
-from jaxkick.data.encoding import Played
+from jaxkick.data.directory import AbstractDirectory, Played
+from jaxkick.data.observations import Observations
 from jaxkick.data.queries import Query
-from jaxkick.data.reading import Observations, Rules
-from jaxkick.data.schema import GENERAL, Groups, Schema, group_of
+from jaxkick.data.reading import Rules
+from jaxkick.data.schema import GENERAL, Groups, Schema
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.inference.checks import check_fit, check_kinds, check_outcomes
 from jaxkick.inference.problem import ScoreMoments
@@ -316,8 +316,8 @@ def _array(step: StepModel, small: AbstractMatrix) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Roster:
-    """A `Directory` of features that can grow.
+class Roster(AbstractDirectory):
+    """Names, groups, times and matches of features; new features can be added.
 
     Attributes:
         names: name of each feature.
@@ -331,7 +331,7 @@ class Roster:
         grouping: the user's mapping from names to groups.
         schema: the columns of the user's table, or `None`.
         library: the library of the user's table, or `None`.
-        aspects: the names of the aspects of competitors.
+        known_aspects: the names of the aspects of competitors.
     """
 
     names: tuple[Hashable, ...]
@@ -345,31 +345,22 @@ class Roster:
     grouping: Groups
     schema: Schema | None
     library: str | None
-    aspects: AspectNames
+    known_aspects: AspectNames
 
     @staticmethod
     def of(data: Dataset) -> "Roster":
-        """Return the features of a data set, without matches."""
+        """List the features of a data set, without matches."""
         index = data.index
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
         blank = np.full(len(known), np.nan)
-        described = (index.scale, index.grouping, index.schema, index.library, index.aspects)
+        described = (index.scale, index.grouping, index.schema, index.library, index.known_aspects)
         group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
         return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
 
     @property
     def latest(self) -> float:
         return float(np.nanmax(self.last))
-
-    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
-        return self.scale.to_numbers(times, argument)
-
-    def group_of(self, name: Hashable) -> str:
-        return group_of(self.grouping, name)
-
-    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
-        return np.array([self._numbers.get(name, -1) for name in names], np.int64)
 
     def members(self, group: str) -> list[Hashable]:
         chosen = (self.group == self.groups.index(group)) & (self.matches > 0)
@@ -383,7 +374,7 @@ class Roster:
         return Played(int(self.matches[number]), float(self.last[number]))
 
     def check_time(self, features: np.ndarray, times: np.ndarray) -> None:
-        """Raise an error for a time before the last match of a feature."""
+        """Refuse times before the last match of a feature."""
         early = (features >= 0) & (times < self.last[features])
         if early.any():
             name = self.names[features[int(np.argmax(early))]]
@@ -414,10 +405,13 @@ class Roster:
 
     def with_aspects(self, new: Observations) -> "Roster":
         """Return the roster with new aspects added."""
-        known = dict(zip(*self.aspects, strict=True))
+        known = dict(zip(*self.known_aspects, strict=True))
         known = dict(zip(new.aspect_names, new.aspect_roles, strict=True)) | known
-        names = (*self.aspects.names, *(name for name in known if name not in self.aspects.names))
-        return replace(self, aspects=AspectNames(names, tuple(known[name] for name in names)))
+        names = (
+            *self.known_aspects.names,
+            *(name for name in known if name not in self.known_aspects.names),
+        )
+        return replace(self, known_aspects=AspectNames(names, tuple(known[name] for name in names)))
 
     def after(self, features: np.ndarray, times: np.ndarray) -> "Roster":
         """Return the roster after matches at `times` [B]; `features` [B, P] is -1 if empty."""
@@ -443,10 +437,6 @@ class Roster:
         age = np.where(known, times - self.first[features], 0.0)
         offset = np.broadcast_to(times - self.epoch, features.shape)
         return StepTime(gap.astype(dtype), offset.astype(dtype), age.astype(dtype), opens)
-
-    @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
-        return {name: number for number, name in enumerate(self.names)}
 
 
 def lay_out(
@@ -491,10 +481,10 @@ def lay_out(
         feature, coefficient = np.full((size, width), -1), np.zeros((size, width), dtype)
         feature[slots], coefficient[slots] = features[own], coefficients[own]
         aspects = None
-        if roster.aspects.names:
+        if roster.known_aspects.names:
             known = np.asarray(new.block.with_aspects(1).aspects)[order]
             place = {name: k for k, name in enumerate(new.aspect_names or (GENERAL,))}
-            aspects = {name: np.zeros((size, width), dtype) for name in roster.aspects.names}
+            aspects = {name: np.zeros((size, width), dtype) for name in roster.known_aspects.names}
             for name in place:
                 aspects[name][slots] = known[own][:, place[name]]
 
@@ -734,7 +724,7 @@ def _power_of_two(number: int) -> int:
 def _refuse_joint(joint: bool | None) -> None:
     if joint:
         raise DataError(
-            "{argument} is True, but a stream knows every competitor by itself",
+            "{argument} is True, but a stream has no joint posterior",
             "Fit the matches with `infer` for the joint posterior.",
             argument="joint",
         )

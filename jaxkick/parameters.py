@@ -21,7 +21,7 @@ from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Float
 from jaxkick._xla import is_known
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = [
     "AbstractParameter",
@@ -104,19 +104,18 @@ class AbstractParameter(eqx.Module):
 
 
 class Positive(AbstractParameter):
-    """A positive parameter, stored as its logarithm."""
+    """A positive parameter, stored as its logarithm.
+
+    Args:
+        value: a positive, finite number or array.
+
+    Raises:
+        DataError: if the value is known and not positive and finite.
+    """
 
     log_value: Float[Array, "..."]
 
     def __init__(self, value: ArrayLike):
-        """Store the logarithm of `value`.
-
-        Args:
-            value: a positive number or array.
-
-        Raises:
-            DataError: if a known value is not positive and finite.
-        """
         _require(value, lambda known: known > 0, "must be positive and finite")
         self.log_value = jnp.log(_as_float(value))
 
@@ -126,19 +125,18 @@ class Positive(AbstractParameter):
 
 
 class Real(AbstractParameter):
-    """A parameter without a constraint."""
+    """A parameter without a constraint.
+
+    Args:
+        value: a finite number or array.
+
+    Raises:
+        DataError: if the value is known and not finite.
+    """
 
     raw: Float[Array, "..."]
 
     def __init__(self, value: ArrayLike):
-        """Store `value` as it is.
-
-        Args:
-            value: any finite number or array.
-
-        Raises:
-            DataError: if a known value is not finite.
-        """
         _require(value, np.isfinite, "must be finite")
         self.raw = _as_float(value)
 
@@ -148,19 +146,18 @@ class Real(AbstractParameter):
 
 
 class Fixed(AbstractParameter):
-    """A parameter that is not learnt: its gradient is zero."""
+    """A parameter that is not learnt: its gradient is zero.
+
+    Args:
+        value: a finite number or array.
+
+    Raises:
+        DataError: if the value is known and not finite.
+    """
 
     constant: Float[Array, "..."]
 
     def __init__(self, value: ArrayLike):
-        """Store `value` as a constant.
-
-        Args:
-            value: a finite number or array.
-
-        Raises:
-            DataError: if a known value is not finite.
-        """
         _require(value, np.isfinite, "must be finite")
         self.constant = _as_float(value)
 
@@ -170,20 +167,19 @@ class Fixed(AbstractParameter):
 
 
 class Ordered(AbstractParameter):
-    """Strictly increasing numbers, stored as the first one and the logarithms of the steps."""
+    """Strictly increasing numbers, stored as the first one and the logarithms of the steps.
+
+    Args:
+        values: a one-dimensional array, strictly increasing.
+
+    Raises:
+        DataError: if the values are known and not strictly increasing.
+    """
 
     first: Float[Array, ""]
     log_steps: Float[Array, " steps"]
 
     def __init__(self, values: ArrayLike):
-        """Store increasing `values`.
-
-        Args:
-            values: a one-dimensional array, strictly increasing.
-
-        Raises:
-            DataError: if known values are not strictly increasing.
-        """
         _require(values, _increases, _INCREASING)
         array = _as_float(values)
         self.first = array[0]
@@ -200,19 +196,17 @@ class Correlation(AbstractParameter):
 
     Row i of the factor L is (z_i1, …, z_i,i−1, 1) divided by its length, with real numbers z, so
     that C = L Lᵀ is positive definite with ones on the diagonal.
+
+    Args:
+        matrix: a symmetric, positive definite matrix with ones on the diagonal.
+
+    Raises:
+        DataError: if the matrix is known and not such a matrix.
     """
 
     raw: Float[Array, " pairs"]
 
     def __init__(self, matrix: ArrayLike):
-        """Store a correlation matrix.
-
-        Args:
-            matrix: a symmetric, positive definite matrix with ones on the diagonal.
-
-        Raises:
-            DataError: if a known matrix is not one.
-        """
         _require(matrix, _is_correlation, _CORRELATION)
         factor = jnp.linalg.cholesky(_as_float(matrix))
         rows, columns = np.tril_indices(factor.shape[0], -1)
@@ -238,51 +232,33 @@ class Tied(AbstractParameter):
 
     Example: `Matern12(1.0, Tied("pace", 3.0)) + Matern32(0.1, Tied("pace", 3.0))`.
 
-    Attributes:
+    Args:
         name: the name that tied parameters share.
-        parameter: the parameter, with the constraint of the field that holds it.
+        value: a number or array, which takes the constraint of the field that holds it, or a
+            parameter with its own constraint.
     """
 
     name: str = eqx.field(static=True)
     parameter: AbstractParameter
 
     def __init__(self, name: str, value: ArrayLike | AbstractParameter):
-        """Tie a parameter to others with the same name.
-
-        Args:
-            name: the name that tied parameters share.
-            value: a number or array, which takes the constraint of the field that holds it, or
-                a parameter with its own constraint.
-        """
         self.name = name
-        self.parameter = value if isinstance(value, AbstractParameter) else _Unplaced(value)
+        given = isinstance(value, AbstractParameter)
+        self.parameter = value if given else _Plain(_as_float(value))
 
     @property
     def value(self) -> Float[Array, "..."]:
         return self.parameter.value
 
 
-class _Unplaced(AbstractParameter):
-    """A number that takes its constraint from the field that will hold it."""
+class _Plain(AbstractParameter):
+    """A value as it is: computed, with its gradient, or of a field that will constrain it."""
 
     raw: Float[Array, "..."]
-
-    def __init__(self, value: ArrayLike):
-        self.raw = _as_float(value)
 
     @property
     def value(self) -> Float[Array, "..."]:
         return self.raw
-
-
-class _Resolved(AbstractParameter):
-    """A parameter with a computed value, through which gradients flow."""
-
-    known: Float[Array, "..."]
-
-    @property
-    def value(self) -> Float[Array, "..."]:
-        return self.known
 
 
 def positive(value: ArrayLike | AbstractParameter) -> AbstractParameter:
@@ -359,7 +335,7 @@ def _converted(
     rule: str,
 ) -> AbstractParameter:
     """Convert a number to a parameter, and check the value of a parameter."""
-    if isinstance(value, Tied) and isinstance(value.parameter, _Unplaced):
+    if isinstance(value, Tied) and isinstance(value.parameter, _Plain):
         return Tied(value.name, constrain(value.parameter.raw))
     if not isinstance(value, AbstractParameter):
         return constrain(value)
@@ -384,7 +360,7 @@ def resolve(tree: Tree, dtype: jnp.dtype | None = None) -> Tree:
         if not isinstance(node, AbstractParameter):
             return node
         value = node.value
-        return _Resolved(value if dtype is None else value.astype(dtype))
+        return _Plain(value if dtype is None else value.astype(dtype))
 
     return jax.tree.map(known, tree, is_leaf=lambda node: isinstance(node, AbstractParameter))
 
@@ -419,12 +395,10 @@ def _require(value: ArrayLike, holds: Callable[[np.ndarray], Any], rule: str) ->
     try:
         known = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise DataError(
-            "{argument} is {value}, but must be a number", argument="value", value=value
-        ) from None
+        raise invalid("value", value, "but must be a number") from None
     if not (np.all(np.isfinite(known)) and np.all(holds(known))):
         shown = float(known) if known.ndim == 0 else known.tolist()
-        raise DataError(f"{{argument}} is {{value}}, but {rule}", argument="value", value=shown)
+        raise invalid("value", shown, f"but {rule}")
 
 
 def _is_correlation(known: np.ndarray) -> bool:

@@ -87,7 +87,7 @@ def test_gradients():
     assert jax.grad(value)(Positive(3.0)).log_value == pytest.approx(3.0)
     assert jax.grad(value)(Real(3.0)).raw == 1.0
     assert jax.grad(value)(Fixed(3.0)).constant == 0.0
-    assert jax.grad(value)(resolve(Positive(3.0))).known == 1.0
+    assert jax.grad(value)(resolve(Positive(3.0))).raw == 1.0
 
 
 def test_resolve_computes_values_once_and_casts():

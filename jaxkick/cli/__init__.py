@@ -1,4 +1,4 @@
-"""The command line: `jaxkick` and `python -m jaxkick`. It parses, calls the library and prints."""
+"""The command line: `jaxkick`, or `python -m jaxkick`."""
 
 import sys
 

@@ -29,11 +29,11 @@ _SEASON = 0.9
 
 
 def demo(output: options.Output = Path("jaxkick-demo"), float64: options.Float64 = True) -> None:
-    """Rate 46 years of German football. Needs no file, no network and less than a minute.
+    """Rate 46 years of German football, in less than a minute. Needs no file and no network.
 
-    Learns how fast teams change, the home advantage and the frequency of ties from the 14,018
-    matches of the Bundesliga from 1963 to 2009. Prints the best teams of all time, the last
-    leaderboard and forecasts. Writes a plot, an interactive report, tables and the model.
+    Learns the speed of change, the home advantage and the frequency of ties from all 14,018
+    Bundesliga matches of 1963 to 2009. Prints the best teams of all time, the final leaderboard
+    and forecasts. Writes a plot, an interactive report, tables and the model.
 
     \b
     Examples:
@@ -99,8 +99,8 @@ def fit(
 ) -> None:
     """Fit a model to matches or rankings; write it with a leaderboard, forecasts and a report.
 
-    The leaderboard is also printed. Without --fixtures the forecasts are of all pairs of the
-    best four. With --discover the model is searched for; models.csv has all candidates.
+    Also prints the leaderboard. Without --fixtures, forecasts all pairs of the best four. With
+    --discover, searches for the best model, and lists all candidates in models.csv.
 
     \b
     Examples:
@@ -153,8 +153,8 @@ def predict(
 ) -> None:
     """Forecast one match, or all matches or events of a file, with a saved model.
 
-    Forecasts of rankings, such as races, are the probabilities of each side to win and to be among
-    the first three, and its expected rank.
+    For rankings, such as races, forecasts are each side's probabilities of winning and of finishing
+    in the first three, and its expected rank.
 
     \b
     Examples:
@@ -202,7 +202,7 @@ def leaderboard(
     date_format: options.DateFormat = None,
     form: options.Shape = Format.table,
 ) -> None:
-    """List competitors by their rating at a time, with intervals of ratings and ranks.
+    """List competitors by rating at a given time, with intervals of ratings and ranks.
 
     `best` is the probability that the competitor has the highest rating.
 
@@ -243,14 +243,14 @@ def evaluate(
     form: options.Shape = Format.table,
     float64: options.Float64 = True,
 ) -> None:
-    """Backtest the model on the later matches of a file, against Elo.
+    """Backtest the model against Elo on the later matches of a file.
 
-    Both are tuned on the matches before --start. Only the kind of outcomes, such as whether there
+    Both are tuned on the matches before --start; only the type of outcomes, such as whether there
     are ties, comes from the whole file. Each block of matches is predicted from all earlier ones.
-    The log loss is the mean of -log of the probability of what happened; intervals have a
-    probability of 95 %. `difference` is the loss of jaxkick minus that of Elo: below zero jaxkick
-    predicts better. Rankings are compared with equal chances of all sides; their log loss is that
-    of the winner.
+    The log loss is the mean of -log p, where p is the predicted probability of the outcome;
+    intervals have a probability of 95 %. `difference` is the log loss of jaxkick minus that of Elo:
+    if it is negative, jaxkick predicts better. Rankings are compared with equal chances of all
+    sides, by the log loss of the winner.
 
     \b
     Examples:
@@ -289,7 +289,7 @@ def compare(
     form: options.Shape = Format.table,
     float64: options.Float64 = True,
 ) -> None:
-    """Compare models of how skill changes, by their log evidence or by a backtest.
+    """Compare models of how skill changes, by log evidence or by a backtest.
 
     `score` is the log evidence minus a penalty for each parameter. With --start, each model is
     learnt from the matches before it and predicts the later ones; `difference` is the log loss
@@ -330,11 +330,11 @@ def update(
     on_invalid: options.OnInvalid = Invalid.stop,
     form: options.Shape = Format.table,
 ) -> None:
-    """Add matches to a saved model. Parameters stay as they are.
+    """Add matches to a saved model, without changing its parameters.
 
-    Prints the leaderboard and writes all that `jaxkick fit` writes: the model, the leaderboard,
-    forecasts, a plot and a report. The file has the columns of the fitted file. Matches can come
-    in any order and include new competitors.
+    Prints the leaderboard and writes the same files as `jaxkick fit`: the model, the leaderboard,
+    forecasts, a plot and a report. RESULTS needs the same columns as the fitted file. Matches can
+    be in any order and include new competitors.
 
     \b
     Examples:
@@ -383,9 +383,9 @@ def simulate(
 ) -> None:
     """Simulate the rest of a season with a saved model: final points and places.
 
-    Matches are played many times, from draws of all skills that agree with each other. `title` is
-    the probability to finish first; the range of points has a probability of 90 %. Add matches
-    that were played meanwhile with `jaxkick update` first.
+    Simulates the matches many times, each time with one joint draw of all skills. `title` is the
+    probability of finishing first; the range of points has a probability of 90 %. First add the
+    matches that have been played since the fit with `jaxkick update`.
 
     \b
     Examples:
@@ -406,7 +406,7 @@ def simulate(
                 posterior, fixtures, reading, allow_unknown, played, rules, draws, seed
             )
         if played is None:
-            console.note("points are of the fixtures alone. Pass --since to add played matches.")
+            console.note("only the fixtures give points. Pass --since to add played matches.")
         broken = ", ".join(season.tie_breakers)
         console.note(f"equal points are decided by {broken or 'random'}.")
         files = []
@@ -452,7 +452,7 @@ def _head(columns: Mapping[str, Any], count: int | None) -> dict[str, Any]:
 
 
 def _finish(files: Sequence[Path], converged: bool = True) -> None:
-    """Name the files that were written, and exit with an error if learning did not converge."""
+    """List the written files, and exit with an error if learning did not converge."""
     if files:
         typer.echo("written: " + ", ".join(map(str, files)), err=True)
     if not converged:
@@ -460,7 +460,7 @@ def _finish(files: Sequence[Path], converged: bool = True) -> None:
 
 
 def _time_of(posterior: Any, text: str | None = None, date_format: str | None = None) -> Any:
-    """The time of the option, or that of the last match."""
+    """The time given as an option, or the time of the last match."""
     from jaxkick.cli.inputs import read_time
 
     index = posterior.data.index
@@ -527,7 +527,7 @@ def program(
         bool,
         typer.Option(
             "--cache/--no-cache",
-            help="Keep compiled programs in the user's cache folder, for a quicker next start.",
+            help="Keep compiled programs in the user's cache folder, for faster starts.",
         ),
     ] = True,
 ) -> None:
@@ -541,7 +541,7 @@ def program(
       jaxkick leaderboard league --top 10
       jaxkick predict league --first Bremen --second Hamburg --time 2009-08-08 --home
     """
-    # Only in a process of its own: JAX reads its settings when it is imported.
+    # JAX reads its settings when it is imported.
     if cache and "jax" not in sys.modules:
         _keep_programs()
 

@@ -1,7 +1,7 @@
 """Convert columns of cells to names, numbers, flags, outcomes and times.
 
-Whatever is ambiguous is refused with a `DataError` that names the row: dates such as 03/04/2020,
-decimal commas, dates of several formats. `datetime` parses dates, because
+Ambiguous cells raise a `DataError` that names the row: dates such as 03/04/2020, decimal commas,
+dates in several formats. `datetime` parses dates, because
 `pyarrow.compute.strptime` reads 2020-02-30 as 2020-03-01.
 """
 
@@ -116,7 +116,7 @@ def read_flags(cells: Cells) -> np.ndarray:
 def _convert(
     cells: Cells, convert: Callable[[str], float | None], problem: str, remedy: str
 ) -> np.ndarray:
-    """Convert each distinct text once; arrow converts its own columns."""
+    """Convert each distinct text once; Arrow columns are converted by Arrow."""
     if cells.texts is None:
         return _arrow_numbers(cells)
     known = {text: convert(text) for text in dict.fromkeys(cells.texts)}
@@ -127,7 +127,7 @@ def _convert(
 
 
 def read_sides(cells: Cells) -> Any:
-    """Read the sides at home: as numbers if all cells are numbers, else as names."""
+    """Read the sides at home: numbers if all cells are numbers, otherwise names."""
     if cells.texts is None:
         return cells.values
     numbers = all(_number(text) is not None for text in set(cells.texts))
@@ -139,7 +139,7 @@ def read_outcomes(cells: Cells, coded: bool) -> Any:
 
     Args:
         cells: the column.
-        coded: whether the user says what the values mean, so that numbers stay texts.
+        coded: True if the user defines the meaning of the values, so that numbers stay texts.
     """
     if cells.texts is None:
         return cells.values
@@ -163,7 +163,7 @@ def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
     if not distinct:
         cells.refuse_all(f"is empty in {cells.table.source!r}")
     if date_format is None and all(map(NUMBER.fullmatch, distinct)):
-        # A majority, because one day that does not exist must not turn all dates into numbers.
+        # A majority is enough: one day that does not exist must not turn all dates into numbers.
         if 2 * sum(map(bool, map(_EIGHT_DIGITS.fullmatch, distinct))) <= len(distinct):
             return read_numbers(cells)
         date_format = "%Y%m%d"
@@ -187,7 +187,7 @@ def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
 
 
 def _find_format(cells: Cells, distinct: Sequence[str]) -> str:
-    """The only format that fits all dates, or the one that fits most of them."""
+    """Find the only format that fits all dates, or else the one that fits most."""
     sample = distinct[:: max(1, len(distinct) // 50)]
     possible = [form for form in _FORMATS if any(_parse(text, form) for text in sample)]
     if not possible:
@@ -256,7 +256,7 @@ def _number(text: str) -> float | None:
     if _is_missing(text):
         return math.nan
     try:
-        # Python accepts underscores between digits; in a table they are a mistake.
+        # Python accepts underscores between digits, but in a table they are a mistake.
         return None if "_" in text else float(text)
     except ValueError:
         return None

@@ -1,6 +1,6 @@
 """Messages to the user: notes, progress, and errors with their exit codes.
 
-All of them go to the error stream, so that the standard output holds nothing but results.
+All of them go to the error stream, so that the standard output contains only results.
 """
 
 import functools
@@ -52,7 +52,7 @@ class ExitCode(IntEnum):
 
 
 class UsageError(ValueError):
-    """Options that contradict each other or name something that does not exist."""
+    """An error about options that contradict each other or name something that does not exist."""
 
 
 def option_of(argument: str) -> str:
@@ -122,7 +122,7 @@ def stage(name: str) -> Iterator[Callable[[str], None]]:
     """Show progress: a spinner in a terminal, and a line with the duration at the end.
 
     Yields:
-        A function that sets the text shown beside the name.
+        A function that sets the text shown after the name.
     """
     began, shown = time.perf_counter(), name
     status: Any = nullcontext()

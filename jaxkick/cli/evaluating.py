@@ -98,7 +98,7 @@ def compare_with_chance(
 def compare_kernels(
     data: Dataset, names: Sequence[str] | None, start: str | None, every: str, max_steps: int
 ) -> ModelTable:
-    """Learn a lasting level plus each of some kernels, and backtest them from a start on.
+    """Learn models with a lasting level and each of several kernels, and optionally backtest them.
 
     Args:
         data: the matches.
@@ -142,9 +142,9 @@ def _walk(
 
 
 def model_before(data: Dataset, when: Any) -> Model:
-    """Suggest a model whose parameters depend only on the matches before a time of the user.
+    """Suggest a model from the matches before a time.
 
-    The class of the likelihood depends on all matches.
+    Only the class of the likelihood depends on all matches.
     """
     likelihood = suggest_model(data).likelihood
     earlier = data.subset(data.index.times < float(data.index.to_time(when, "start")))

@@ -1,10 +1,10 @@
 """Read CSV and Parquet files as columns of cells, with the line of each row.
 
-`pyarrow` reads Parquet and the `csv` module of Python splits CSV. `pyarrow.csv` splits a million
-rows in 0.14 s instead of 1.2 s, but joins the rest of a file into one cell after a quotation mark
-that is never closed, and does not know the line of a row. `polars` does not name the line of a row
-that is too long. Rows are checked one by one and only the columns in use are kept, so that a wrong
-or hostile file fails early and in little memory.
+`pyarrow` reads Parquet, and Python's `csv` module splits CSV. `pyarrow.csv` splits a million rows
+in 0.14 s instead of 1.2 s, but after an unclosed quotation mark it reads the rest of the file as
+one cell, and it does not report the line of a row. `polars` does not report the line of a row that
+is too long. Rows are checked one by one and only the columns in use are kept, so that an invalid or
+hostile file fails early and with little memory.
 """
 
 import array
@@ -48,7 +48,7 @@ class FileTable:
         source: the name of the file.
         columns: columns by name: tuples of texts without surrounding space, empty where a cell is
             missing. Columns of Parquet that are not texts stay arrow arrays.
-        lines: the line of the file on which each row starts, from 1; `None` for Parquet.
+        lines: the line of the file where each row starts, from 1; `None` for Parquet.
     """
 
     source: str
@@ -66,7 +66,7 @@ class FileTable:
         return f"{place} of {self.source!r}"
 
     def places(self, rows: Sequence[int]) -> str:
-        """The places of rows in words; only of the first few."""
+        """The places of the first few rows, in words."""
         numbers = rows if self.lines is None else [self.lines[row] for row in rows]
         unit = "row" if self.lines is None else "line"
         shown = ", ".join(map(str, numbers[:_SHOWN]))
@@ -83,7 +83,7 @@ class FileTable:
 
 
 def suggest(name: str, known: Iterable[str], what: str) -> str:
-    """The last sentence of an error about an unknown name: close names, or all `what`."""
+    """Make the remedy for an unknown name: similar names, or all `what`."""
     known = list(known)
     more = f" and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
     all_names = f"The {what} are {', '.join(map(repr, known[:_LISTED]))}{more}."
@@ -99,11 +99,11 @@ def read_table(
     """Read a CSV file, which may be gzipped, or a Parquet file.
 
     Args:
-        path: the file; its content tells its kind.
-        encoding: the encoding of the text; if `None` that of the byte order mark, or UTF-8.
-        delimiter: the delimiter; if `None` the one of comma, semicolon, tab and bar that splits
-            the first lines into the same number of cells.
-        wanted: the columns to read, with the options that name them; all of them if `None`.
+        path: the file; its type is detected from its content.
+        encoding: the encoding of the text; if `None`, from the byte order mark, or UTF-8.
+        delimiter: the delimiter; if `None`, comma, semicolon, tab or bar, whichever splits the
+            first lines into the same number of cells.
+        wanted: the columns to read, with the options that name them; all if `None`.
 
     Returns:
         A table with at least one row.
@@ -186,7 +186,7 @@ def _decoding(content: bytes, encoding: str, source: str) -> Iterator[None]:
         try:
             content.decode(encoding)
         except UnicodeDecodeError as whole:
-            # The other error counts bytes from the last block that was read.
+            # The other error counts bytes from the start of a block.
             start = whole.start
         line = content.count(b"\n", 0, start) + 1
         raise ValueError(
@@ -196,7 +196,7 @@ def _decoding(content: bytes, encoding: str, source: str) -> Iterator[None]:
 
 
 class _CleanCells(dict):
-    """Each different cell without surrounding space, in composed form (NFC), kept once."""
+    """A cache of distinct cells, without surrounding space and in composed form (NFC)."""
 
     def __missing__(self, cell: str) -> str:
         if "\0" in cell:
@@ -250,7 +250,7 @@ def _read_csv(
 def _split(
     content: bytes, encoding: str, delimiter: str, source: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Rows with at least one cell that is not empty, and the line each starts on."""
+    """Yield the rows that are not empty, and the lines where they start."""
     csv.field_size_limit(_FIELD_LIMIT)
     reader = csv.reader(_open(content, encoding), delimiter=delimiter, strict=True)
     line = 1
@@ -271,7 +271,7 @@ def _open(content: bytes, encoding: str) -> io.TextIOWrapper:
 
 
 def _find_delimiter(content: bytes, encoding: str) -> str:
-    """The delimiter that splits most of the first lines into the same, largest number of cells."""
+    """Find the delimiter that splits most first lines into the same, largest number of cells."""
 
     def score(delimiter: str) -> tuple[bool, int]:
         widths = []
@@ -289,7 +289,7 @@ def _find_delimiter(content: bytes, encoding: str) -> str:
 
 
 def _choose(names: Sequence[str], wanted: Mapping[str, str] | None, source: str) -> dict[int, str]:
-    """The places and names of the wanted columns; of all that have a name if `None`."""
+    """Find the positions and names of the wanted columns; of all named columns if `None`."""
     named = [name for name in names if name]
     for name in named:
         if named.count(name) > 1:

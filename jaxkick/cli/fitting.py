@@ -1,4 +1,4 @@
-"""Fit a model and write what `fit` and `demo` leave in a folder."""
+"""Fit a model, and write the results of `fit` and `demo` to a folder."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +34,7 @@ __all__ = [
     "search_model", "write_products",
 ]  # fmt: skip
 
-# Without fixtures, all matches among so many competitors are forecast.
+# Without fixtures, all matches among this many competitors are forecast.
 PAIRED = 4
 
 
@@ -83,7 +83,7 @@ def note_if_stopped(converged: bool, max_steps: int) -> None:
 
 @contextmanager
 def _compiling_ranking(model: Model, data: Dataset) -> Iterator[None]:
-    """Compile what ranks competitors on a second core, while learning compiles its programs."""
+    """Compile the ranking of competitors on a second core, while learning compiles its programs."""
     dtype = data.outcome.dtype
 
     def compile_ranking() -> None:
@@ -95,13 +95,13 @@ def _compiling_ranking(model: Model, data: Dataset) -> Iterator[None]:
             pair_up(posterior, board["name"][:PAIRED].tolist(), board["last_active"].max())
 
     with ThreadPoolExecutor(1) as pool:
-        # An error is that of the same calls after learning.
+        # Errors are ignored: the same calls after learning raise them again.
         pool.submit(compile_ranking)
         yield
 
 
 def _without_information(model: Model, data: Dataset) -> Posterior:
-    """A posterior that has seen no outcome, with the shapes of one that has."""
+    """Make a posterior without information, with the shapes of a fitted one."""
     zero = np.zeros((), data.outcome.dtype)
     sites = no_sites(data.chains)
     observations = ScoreMoments(*[jax.device_put(np.full(len(data), zero))] * 2)
@@ -116,7 +116,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
     Returns:
         Columns rank, name, rating, lower, upper (90 % intervals), peak (its time) and matches.
     """
-    # Only for names and numbers of matches: joint intervals take a second.
+    # Joint intervals would take a second and are not needed here.
     board = posterior.leaderboard(scale="elo", joint=False)
     peaks = []
     for name, matches in zip(board["name"], board["matches"], strict=True):
@@ -143,7 +143,7 @@ def best_peaks(posterior: Posterior) -> dict[str, Any]:
 
 
 def pair_up(posterior: Posterior, names: Sequence[Hashable], time: Any) -> dict[str, np.ndarray]:
-    """Forecast all matches among some competitors; at both homes if there is an advantage."""
+    """Forecast all matches among some competitors, at both homes if there is a home advantage."""
     at_home = HOME in posterior.data.names
     pairs = list(permutations(names, 2) if at_home else combinations(names, 2))
     if not pairs:
@@ -174,12 +174,12 @@ def write_products(
     curves: Sequence[Hashable],
     title: str,
 ) -> list[Path]:
-    """Write tables, a plot of scores and the report beside the model.
+    """Write tables, a plot of scores and the report to the folder of the model.
 
     Args:
         folder: the folder.
         posterior: the posterior.
-        tables: tables by the name of their file; the report shows the forecasts, too.
+        tables: tables by file name; the report also shows the forecasts.
         curves: the competitors in the plot.
         title: the title of the report.
 
@@ -234,7 +234,7 @@ def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
 
 @contextmanager
 def _noting_failure(what: str, kind: type[Exception]) -> Iterator[None]:
-    """Print a note if a file cannot be written; for a missing library it names the extra."""
+    """Print a note if a file cannot be written; name the extra if a library is missing."""
     try:
         yield
     except ImportError:

@@ -1,4 +1,4 @@
-"""Turn files and options into data sets, posteriors, times and scales."""
+"""Convert files and options to data sets, posteriors, times and scales."""
 
 import math
 import re
@@ -20,7 +20,7 @@ from jaxkick.cli.options import Reading
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.reading import Rules
 from jaxkick.data.reading import read_table as read_observations
-from jaxkick.data.schema import ATTACK, HOME, LEVEL, NOISE, PAIR, TIE, Feature, Schema
+from jaxkick.data.schema import Feature, Schema
 from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
@@ -37,7 +37,7 @@ MODEL_FILE = "model.jaxkick"
 
 
 class Matches(NamedTuple):
-    """The cells of a file, and its columns in the form that `Dataset.from_frame` takes."""
+    """The cells of a file, and its columns as arguments of `Dataset.from_frame`."""
 
     table: FileTable
     columns: dict[str, Any]
@@ -46,8 +46,8 @@ class Matches(NamedTuple):
 def read_matches(
     path: Path, reading: Reading, schema: Schema, with_outcome: bool = True
 ) -> Matches:
-    """Read the columns that a schema names; outcomes and weights only on request."""
-    # In Python a number may stand in place of a column.
+    """Read the columns of a schema; outcomes and weights are optional."""
+    # The schema may have numbers instead of columns.
     roles = [role for role in _roles(schema, reading, with_outcome) if isinstance(role[0], str)]
     wanted = {name: option for name, option, _, _ in reversed(roles)}
     table = read_table(path, reading.encoding, reading.delimiter, wanted)
@@ -107,7 +107,7 @@ def _roles(
 
 
 def _sides(schema: Schema) -> dict[str, Any]:
-    """Columns of names with their coefficients, which are columns or numbers, by option."""
+    """For each option, columns of names with columns or numbers of coefficients."""
     if schema.is_ranking:
         return {"--competitor": [(name, 1.0) for name in schema.places or (schema.first,)]}
     sides = {"--first": schema.first, "--second": schema.second}
@@ -128,7 +128,7 @@ def read_dataset(
 
 @contextmanager
 def file_errors(table: FileTable) -> Iterator[None]:
-    """Name options and lines of the file in errors, and print warnings as notes."""
+    """Show options and lines of the file in errors, and print warnings as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -178,22 +178,14 @@ def competitors(data: Dataset) -> dict[str, Hashable]:
     names, schema = data.names, data.schema
     if schema is None:
         return {str(name): name for name in names}
+    found = [name for name in names if schema.is_competitor(name)]
     if schema.has_roles:
-        features = [name for name in names if isinstance(name, Feature) and name.role == ATTACK]
-        return {str(feature.name): feature.name for feature in features}
-    others = {HOME, *(name for name, _ in schema.covariates)}
-    others |= {LEVEL} if schema.counts is not None else set()
-    others |= {NOISE} if schema.noise_effects else set()
-    roles = {*schema.interactions, PAIR, TIE, *others}
-    return {
-        str(name): name
-        for name in names
-        if name not in others and not (isinstance(name, Feature) and name.role in roles)
-    }
+        found = [name.name for name in found if isinstance(name, Feature)]
+    return {str(name): name for name in found}
 
 
 def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: bool) -> Hashable:
-    """Find a competitor by the text of the name; `where` starts the error if it is unknown."""
+    """Find a competitor by the text of its name; `where` begins the error if it is unknown."""
     if name not in known and not newcomers:
         raise UsageError(
             f"{where} is {name!r}, an unknown competitor. {suggest(name, known, 'competitors')} "
@@ -266,7 +258,7 @@ def read_rules(
 
 
 def played_since(posterior: Posterior, text: str | None, date_format: str | None) -> Any:
-    """The matches of a model at or after a time, or `None` if there is no time."""
+    """The matches of a model at or after a time; `None` without a time."""
     if text is None:
         return None
     data = posterior.data

@@ -1,4 +1,4 @@
-"""The options of the commands; those that several commands share in a group are data classes."""
+"""The options of the commands; data classes group options that several commands share."""
 
 import dataclasses
 import functools
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -19,261 +19,226 @@ Every = StrEnum("Every", ["day", "week", "month", "year"])
 Invalid = StrEnum("Invalid", {"stop": "raise", "drop": "drop"})
 Unplaced = StrEnum("Unplaced", ["last", "drop"])
 
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
+
+
+def _option(text: str, *names: str, **settings: Any) -> Any:
+    return typer.Option(*names, help=text, **settings)
+
+
 Results = Annotated[Path, typer.Argument(help="Results as CSV (may be gzipped) or Parquet.")]
 ModelFile = Annotated[
     Path, typer.Argument(help="Folder that `jaxkick fit` wrote, or the model file in it.")
 ]
-HomeFlag = Annotated[bool, typer.Option("--home", help="The first side is at home.")]
-Unit = Annotated[TimeUnit | None, typer.Option(help="Unit of time for dates; default: year.")]
+HomeFlag = Annotated[bool, _option("The first side is at home.", "--home")]
+Unit = Annotated[TimeUnit | None, _option("Unit of time for dates; default: year.")]
 DateFormat = Annotated[
-    str | None,
-    typer.Option(help="Format of dates, such as %d/%m/%Y; detected if it is unambiguous."),
+    Text, _option("Format of dates, such as %d/%m/%Y; detected if it is unambiguous.")
 ]
 OnInvalid = Annotated[
     Invalid,
-    typer.Option(
-        help="Stop at rows with missing or contradictory values, or drop them. A cell that cannot "
-        "be read always stops the command.",
+    _option(
+        "Stop at rows with missing or contradictory values, or drop them. A cell that cannot "
+        "be read always stops the command."
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
+Output = Annotated[Path, _option("Folder to write to.", "--output", "-o")]
 NewOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Folder to write to; default: that of the model."),
+    Path | None, _option("Folder to write to; default: that of the model.", "--output", "-o")
 ]
 Fixtures = Annotated[
     Path | None,
-    typer.Option(
-        help="Matches, or entries of events, to forecast, as CSV or Parquet with the columns of "
-        "the fitted file except for outcomes.",
+    _option(
+        "Matches or entries of events to forecast, as CSV or Parquet with the columns of the "
+        "fitted file; outcomes are not needed."
     ),
 ]
-Shape = Annotated[Format, typer.Option("--format", help="Format of the standard output.")]
-Title = Annotated[
-    str | None, typer.Option(help="Title of the report; default: the name of the folder.")
-]
-Float64 = Annotated[
-    bool, typer.Option("--float64/--float32", help="Precision; single is faster on a GPU.")
-]
+Shape = Annotated[Format, _option("Format of the standard output.", "--format")]
+Title = Annotated[Text, _option("Title of the report; default: the name of the folder.")]
+Float64 = Annotated[bool, _option("Precision; single is faster on a GPU.", "--float64/--float32")]
 Scale = Annotated[
-    str | None,
-    typer.Option(
-        help="Rating scale: elo, trueskill, or CENTRE/SPREAD such as 1500/400, where SPREAD is the "
-        "difference for odds of 10 to 1; `score` for the scores themselves.",
+    Text,
+    _option(
+        "Rating scale: elo, trueskill, or CENTRE/SPREAD such as 1500/400, where SPREAD is the "
+        "difference for odds of 10 to 1; `score` for the scores themselves."
     ),
 ]
-Top = Annotated[int | None, typer.Option(min=1, help="Number of competitors to list.")]
-Date = Annotated[
-    str | None,
-    typer.Option("--time", help="Date or number; default: the time of the last match."),
-]
-MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of learning steps.")]
+Top = Annotated[int | None, _option("Number of competitors to list.", min=1)]
+Date = Annotated[Text, _option("Date or number; default: the time of the last match.", "--time")]
+MaxSteps = Annotated[int, _option("Maximum number of learning steps.", min=1)]
 Discover = Annotated[
-    bool,
-    typer.Option("--discover", help="Search for the kernels and the likelihood that fit best."),
+    bool, _option("Search for the kernels and the likelihood that fit best.", "--discover")
 ]
-Budget = Annotated[float, typer.Option(min=0.001, help="Seconds of the search of --discover.")]
+Budget = Annotated[float, _option("Time limit of --discover, in seconds.", min=0.001)]
 KernelList = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kernel",
-        help="How skill changes around a lasting level: matern12, matern32, matern52, wiener or "
+    Texts,
+    _option(
+        "How skill changes around a lasting level: matern12, matern32, matern52, wiener or "
         "linear. May be repeated; default: matern12, matern32 and wiener.",
+        "--kernel",
     ),
 ]
 BacktestStart = Annotated[
-    str | None,
-    typer.Option(
-        "--start", help="First time to predict, for a backtest of each model; default: none."
-    ),
+    Text, _option("First time to predict, for a backtest of each model; default: none.", "--start")
 ]
-Interval = Annotated[float, typer.Option(help="Probability of the intervals.")]
-MinMatches = Annotated[
-    int,
-    typer.Option(min=1, help="Exclude competitors with fewer matches by that time."),
-]
+Interval = Annotated[float, _option("Probability of the intervals.")]
+MinMatches = Annotated[int, _option("Exclude competitors with fewer matches by that time.", min=1)]
 ActiveWithin = Annotated[
     float | None,
-    typer.Option(
-        help="Exclude competitors whose last match was longer ago, in the model's unit of time."
-    ),
+    _option("Exclude competitors whose last match was longer ago, in the model's unit of time."),
 ]
-Name = Annotated[str | None, typer.Option(help="Name of this side.")]
-Away = Annotated[bool, typer.Option("--away", help="The second side is at home.")]
+Name = Annotated[Text, _option("Name of this side.")]
+Away = Annotated[bool, _option("The second side is at home.", "--away")]
 Newcomers = Annotated[
-    bool, typer.Option("--allow-unknown", help="Allow competitors that the model does not know.")
+    bool, _option("Allow unknown competitors, with the scores of newcomers.", "--allow-unknown")
 ]
 Start = Annotated[
-    str | None,
-    typer.Option(help="First time to predict; default: that of the last fifth of the matches."),
+    Text, _option("First time to predict; default: the start of the last fifth of the matches.")
 ]
-Period = Annotated[Every, typer.Option(help="Length of the blocks that are predicted at once.")]
+Period = Annotated[Every, _option("Length of the blocks of matches that are predicted together.")]
 Repeats = Annotated[
-    bool, typer.Option("--allow-repeats", help="Allow matches that the model already has.")
+    bool, _option("Allow matches that the model already contains.", "--allow-repeats")
 ]
 
 Rest = Annotated[
     Path,
-    typer.Option(
+    _option(
+        "Matches to simulate, as CSV or Parquet with the columns of the fitted file; outcomes are "
+        "not needed.",
         "--fixtures",
-        help="Matches to simulate, as CSV or Parquet with the columns of the fitted file except "
-        "for outcomes.",
     ),
 ]
 Since = Annotated[
-    str | None,
-    typer.Option(
-        help="Date or number: matches of the model at or after it are those of the season that "
-        "were played. Without it, points are of the fixtures alone.",
+    Text,
+    _option(
+        "Start of the season, a date or number: matches of the model from then on count as played. "
+        "Without it, only the fixtures give points."
     ),
 ]
-Draws = Annotated[int, typer.Option(min=1, help="Number of simulated seasons.")]
-WinPoints = Annotated[
-    str, typer.Option("--points", help="Points for a win, a tie and a loss: WIN/TIE/LOSS.")
-]
+Draws = Annotated[int, _option("Number of simulated seasons.", min=1)]
+WinPoints = Annotated[str, _option("Points for a win, a tie and a loss: WIN/TIE/LOSS.", "--points")]
 TieBreakers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tie-breaker",
-        help="Rule for equal points: goal_difference, goals, wins, head_to_head, "
+    Texts,
+    _option(
+        "Rule for equal points: goal_difference, goals, wins, head_to_head, "
         "head_to_head_goal_difference or random. May be repeated, in the order of the rules; "
-        "default: as many of goal_difference, goals, head_to_head, random as the model has.",
+        "default: goal_difference, goals, head_to_head, random, where the model allows them.",
+        "--tie-breaker",
     ),
 ]
 ZoneList = Annotated[
-    list[str] | None,
-    typer.Option(
+    Texts,
+    _option(
+        "Further places of interest, such as relegation=16-18. May be repeated.",
         "--zone",
         metavar="NAME=PLACES",
-        help="Further places of interest, such as relegation=16-18. May be repeated.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the random numbers.")]
+Seed = Annotated[int, _option("Seed of the random numbers.")]
 SeasonOutput = Annotated[
     Path | None,
-    typer.Option(
-        "--output", "-o", help="Folder for season.csv, matches.csv and places.png; default: none."
-    ),
+    _option("Folder for season.csv, matches.csv and places.png; default: none.", "--output", "-o"),
 ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """Options for reading a file; those that are `None` are detected."""
+    """Options for reading a file; `None` means that the value is detected."""
 
     date_format: DateFormat = None
-    encoding: Annotated[
-        str | None, typer.Option(help="Encoding of the file, such as cp1252; default: UTF-8.")
-    ] = None
-    delimiter: Annotated[
-        str | None, typer.Option(help="Character between cells; detected if not given.")
-    ] = None
+    encoding: Annotated[Text, _option("Encoding of the file, such as cp1252; default: UTF-8.")] = (
+        None
+    )
+    delimiter: Annotated[Text, _option("Character between cells; detected if not given.")] = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
     """The columns of a file of results: matches of two sides, or rankings of any number."""
 
-    time: Annotated[str, typer.Option(help="Column of dates or numbers: the time of each row.")]
-    first: Annotated[
-        str | None, typer.Option(help="Column of the first side, such as the home team.")
-    ] = None
-    second: Annotated[str | None, typer.Option(help="Column of the second side.")] = None
+    time: Annotated[str, _option("Column of dates or numbers: the time of each row.")]
+    first: Annotated[Text, _option("Column of the first side, such as the home team.")] = None
+    second: Annotated[Text, _option("Column of the second side.")] = None
     outcome: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; 1-0, 1/2-1/2 "
-            "and 0-1; or the name of the winner. Other numbers are differences of points.",
+        Text,
+        _option(
+            "Column of outcomes: 1, 0 and -1; win, draw and loss; H, D and A; 1-0, 1/2-1/2 "
+            "and 0-1; or the name of the winner. Other numbers are differences of points."
         ),
     ] = None
-    win: Annotated[
-        str | None, typer.Option(help="Value of --outcome for a win of the first side.")
-    ] = None
-    tie: Annotated[str | None, typer.Option(help="Value of --outcome for a tie.")] = None
-    loss: Annotated[
-        str | None, typer.Option(help="Value of --outcome for a win of the second side.")
-    ] = None
-    score_first: Annotated[str | None, typer.Option(help="Column of the first side's points.")] = (
-        None
-    )
-    score_second: Annotated[
-        str | None, typer.Option(help="Column of the second side's points.")
-    ] = None
+    win: Annotated[Text, _option("Value of --outcome for a win of the first side.")] = None
+    tie: Annotated[Text, _option("Value of --outcome for a tie.")] = None
+    loss: Annotated[Text, _option("Value of --outcome for a win of the second side.")] = None
+    score_first: Annotated[Text, _option("Column of the first side's points.")] = None
+    score_second: Annotated[Text, _option("Column of the second side's points.")] = None
     read_as: Annotated[
         ReadAs,
-        typer.Option(
-            "--as",
-            help="What to model: who won (result), by how many points (difference), or the points "
+        _option(
+            "What to model: who won (result), by how many points (difference), or the points "
             "of each side (counts), which gives every side an attack and a defence.",
+            "--as",
         ),
     ] = ReadAs.result
     first_won: Annotated[
         bool,
-        typer.Option(
-            "--first-won", help="The first side won every match: a list of winners, losers."
-        ),
+        _option("The first side won every match: a list of winners, losers.", "--first-won"),
     ] = False
     home: HomeFlag = False
     home_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the side at home: 1 (first), -1 (second) or 0 (nobody), or its name."
-        ),
+        Text,
+        _option("Column of the side at home: 1 (first), -1 (second) or 0 (nobody), or its name."),
     ] = None
     neutral: Annotated[
-        str | None,
-        typer.Option(help="Column that is true on neutral ground; elsewhere the first is at home."),
+        Text, _option("Column that is true on neutral ground; otherwise the first side is at home.")
     ] = None
-    weight: Annotated[str | None, typer.Option(help="Column of weights, zero or more.")] = None
+    weight: Annotated[Text, _option("Column of weights, zero or more.")] = None
     aspect: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        _option(
+            "Further skill of every competitor, such as surface=court: one for each label in a "
+            "column of texts, or with the coefficients in a column of numbers; `home` alone for a "
+            "separate home advantage of every competitor. May be repeated.",
             metavar="NAME=COLUMN",
-            help="Further skill of every competitor, such as surface=court: one for each label of "
-            "a column of texts, or with the coefficients of a column of numbers; `home` alone for "
-            "a home advantage of each side's own. May be repeated.",
         ),
     ] = None
-    event: Annotated[
-        str | None,
-        typer.Option(help="Rankings: column that tells events apart, such as the race."),
-    ] = None
+    event: Annotated[Text, _option("Rankings: column of events, such as the name of the race.")] = (
+        None
+    )
     competitor: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Rankings: column of competitors, in a file with one row for each side of an "
+        Texts,
+        _option(
+            "Rankings: column of competitors, in a file with one row for each side of an "
             "event. Or repeat the option for the columns of first place, second place, and so on, "
-            "in a file with one row for each event.",
+            "in a file with one row for each event."
         ),
     ] = None
     rank: Annotated[
-        str | None,
-        typer.Option(
-            help="Rankings: column of ranks, of which 1 is the best. Equal ranks are ties. An "
-            "empty cell, or a word such as DNF, means that the side has no place.",
+        Text,
+        _option(
+            "Rankings: column of ranks; 1 is the best, and equal ranks are ties. A side with an "
+            "empty cell, or a word such as DNF, has no place."
         ),
     ] = None
     points: Annotated[
-        str | None,
-        typer.Option(help="Rankings: column of points, of which more are better; for --rank."),
+        Text, _option("Rankings: column of points, instead of --rank; more points are better.")
     ] = None
     team: Annotated[
-        str | None,
-        typer.Option(help="Rankings: column of teams; the rows of a team are one side."),
+        Text, _option("Rankings: column of teams; the rows of a team are one side.")
     ] = None
     feature: Annotated[
-        list[str] | None,
-        typer.Option(
+        Texts,
+        _option(
+            "Rankings: further feature of a side, such as car=constructor. Each label in a "
+            "column of texts has its own skill. May be repeated.",
             metavar="NAME=COLUMN",
-            help="Rankings: further feature of a side, such as car=constructor. Each label of a "
-            "column of texts has a skill of its own. May be repeated.",
         ),
     ] = None
     dnf: Annotated[
         Unplaced | None,
-        typer.Option(
-            help="Rankings: sides without a place finished last, in unknown order (the default), "
-            "or are left out.",
+        _option(
+            "Rankings: treat sides without a place as last, in unknown order (the default), or "
+            "drop them."
         ),
     ] = None
 
@@ -381,7 +346,7 @@ def _flag(field: str) -> str:
 
 
 def expand(command: Callable) -> Callable:
-    """Give a command the fields of its groups as options, because Typer knows no groups."""
+    """Replace groups of options by their fields in a command's signature, which Typer reads."""
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups = {name: hints[name] for name in hints if dataclasses.is_dataclass(hints[name])}
 

@@ -68,7 +68,7 @@ def _rows(columns: Mapping[str, Any]) -> list[tuple]:
 
 
 def _values(column: Any) -> list:
-    """Values of Python; float32 numbers keep their digits."""
+    """Convert to Python values; float32 numbers keep their decimal digits."""
     import numpy as np
 
     array = np.asarray(column)
@@ -101,7 +101,7 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
     table.padding = (0, 1)
     shown = _for_people({name: _values(column) for name, column in columns.items()})
     for name, values in shown.items():
-        # In a narrow terminal names are wrapped, but not numbers.
+        # A narrow terminal wraps names, but not numbers.
         firm = name in _PAIRS or not any(isinstance(value, str) for value in values)
         side = "right" if firm else "left"
         short = name.removeprefix("p_") if _is_probability(name) else name
@@ -109,7 +109,7 @@ def _print_table(columns: Mapping[str, Any], title: str | None) -> None:
     for row in zip(*shown.values(), strict=True):
         cells = [_cell(name, value) for name, value in zip(shown, row, strict=True)]
         table.add_row(*map(Text, cells))
-    # A terminal limits the width; a file or a pipe does not.
+    # Only a terminal limits the width.
     width = None if sys.stdout.isatty() else max(_MIN_WIDTH, 40 * len(shown))
     Console(width=width, highlight=False).print(table)
 
@@ -138,7 +138,7 @@ def _span(name: str, low: float, high: float) -> str:
 
 
 def _is_probability(name: str) -> bool:
-    """Return whether a column has probabilities; those of numbers, such as `p_2`, are not shown."""
+    """Return whether to show a column as percentages; not for numbers of points, such as `p_2`."""
     return name == "best" or (name.startswith("p_") and name[2:3].isalpha())
 
 

@@ -1,23 +1,24 @@
-"""From the user's tables to chains: read, check, encode.
+"""Read, check and encode the user's tables.
 
-How a match gets from `Dataset.from_frame` to a chain:
+The way of a match from `Dataset.from_frame` to a chain:
 
-1. `schema.Schema.of` keeps what the columns of the table mean.
-2. `reading.read_frame` takes these columns out of the table; `columns` converts them to arrays.
-3. `reading.read_observations` reads the times, with `sides` the competitors of both sides as codes
-   and coefficients, and with `outcomes` who won. `errors.Checks` raises for rows that cannot be
-   used, or drops them. The result is `Observations`: NumPy arrays and the sorted names.
-4. `encoding.encode` sorts the entries by group, feature and time and places them in a `Chain`
-   for each group. Its `Index` finds names and times again.
-5. `Dataset.from_observations` pads the arrays, puts them on the device and holds them together.
+1. `schema.Schema.of` stores the meaning of the columns.
+2. `reading.read_frame` takes these columns from the table; `columns` converts them to arrays.
+3. `reading.read_observations` reads times, the competitors of both sides (`sides`) and outcomes
+   (`outcomes`). `errors.Checks` raises an error for invalid rows, or drops them. The result is
+   `observations.Observations`: NumPy arrays and the sorted names.
+4. `encoding.encode` sorts the entries by group, feature and time, and places them in a `Chain`
+   for each group. Its `Index` finds names and times.
+5. `Dataset.from_observations` pads the arrays and moves them to the device.
 
-Back again: `queries` reads what predictions ask by name, and `tables` writes tables.
+In the other direction, `queries` reads the names and times of predictions, and `tables` writes
+tables.
 """
 
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset, concat
 from jaxkick.data.encoding import Entries, Index, Location
-from jaxkick.data.reading import Observations
+from jaxkick.data.observations import Observations
 from jaxkick.data.schema import Feature, Schema
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""Aspects of competitors in matches: which of their skills count, and how much.
+"""Read the aspects of matches: coefficients of several skills of each competitor.
 
 An aspect has a coefficient for each side of a match. It comes from the side at home, from numbers
-of each side, or from a column of labels, each of which is an aspect: 1 where the match has the
-label, 0 elsewhere. The general skill is the first aspect, and counts in every match.
+of each side, or from a column of labels; each label is an aspect, with a coefficient of 1 in
+matches with this label, and 0 in others. The general skill is the first aspect, with a coefficient
+of 1 in every match.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from jaxkick.data.columns import (
 )
 from jaxkick.data.schema import ATTACK, DEFENCE, GENERAL, HOME, Schema, check_aspect_name
 from jaxkick.data.sides import general_skill
-from jaxkick.errors import DataError, did_you_mean, plain
+from jaxkick.errors import DataError, did_you_mean, invalid, plain
 
 __all__ = ["AspectNames", "SideAspects", "aspect_vector", "read_aspects"]
 
@@ -29,17 +30,24 @@ class AspectNames(NamedTuple):
     """The aspects of a data set.
 
     Attributes:
-        names: their names, the first of which is the general skill.
-        roles: for each the name in `aspects=` of the column whose label it is; `""` if none.
+        names: the names; the first is the general skill.
+        roles: for each aspect, the name in `aspects=` of the column that has it as a label; `""`
+            if none.
     """
 
     names: tuple[str, ...]
     roles: tuple[str, ...]
 
     def labels(self, role: str) -> list[str]:
-        """The aspects that are labels of a column."""
+        """The aspects that are labels of this column."""
         pairs = zip(self.names, self.roles, strict=True)
         return [name for name, own in pairs if own == role]
+
+    def by_name(self, coefficients: np.ndarray | None) -> dict[str, np.ndarray] | None:
+        """Split coefficients [..., A] into one array for each aspect."""
+        if coefficients is None:
+            return None
+        return dict(zip(self.names, np.moveaxis(coefficients, -1, 0), strict=True))
 
 
 class SideAspects(NamedTuple):
@@ -73,12 +81,12 @@ def read_aspects(
 
     Args:
         schema: the meaning of the aspects.
-        values: for each aspect of the schema its values for both sides, or a tuple with those
-            of each side: labels or numbers, one for each match or one for all. For the side at
-            home, +1 (first), -1 (second) and 0. Without values, an aspect does not count.
+        values: for each aspect of the schema its values for both sides, or a tuple with values
+            for each side: labels or numbers, one for each match or one for all. For the side at
+            home, +1 (first), -1 (second) and 0. Aspects without values have coefficients of 0.
         num_rows: the number of matches.
-        known: the aspects of the data, for matches to predict; new ones are refused. The
-            aspects of the schema and of the labels in `values` if `None`.
+        known: the aspects of the data, for matches to predict; others are refused. If `None`,
+            the aspects of the schema and of the labels in `values`.
         num_sides: the number of sides of a row.
 
     Raises:
@@ -94,7 +102,7 @@ def read_aspects(
             home = None if given is None else to_floats(given, "home", num_rows)
             given = None if home is None else (np.maximum(home, 0.0), np.maximum(-home, 0.0))
         elif isinstance(meaning, tuple):
-            # Numbers of the schema need no values.
+            # The schema has these numbers itself.
             numbers = [None if isinstance(part, str) else part for part in meaning]
             given = numbers if given is None else given
         pair = given if isinstance(given, (tuple, list)) and len(given) == num_sides else None
@@ -129,7 +137,7 @@ def read_aspects(
 def aspect_vector(
     known: AspectNames, aspects: Mapping[str, float] | None, by_counts: bool = False
 ) -> np.ndarray | None:
-    """The coefficients [A] of a combination of aspects; `None` in data without aspects.
+    """Read the coefficients [A] of a combination of aspects; `None` in data without aspects.
 
     Args:
         known: the aspects of the data.
@@ -141,8 +149,12 @@ def aspect_vector(
         DataError: if an aspect is unknown or a coefficient is not a number.
     """
     if aspects is not None and not isinstance(aspects, Mapping):
-        problem = "{argument} is {value}, but must be a mapping from aspects to coefficients"
-        raise DataError(problem, "For example, {'clay': 1}.", argument="aspects", value=aspects)
+        raise invalid(
+            "aspects",
+            aspects,
+            "but must be a mapping from aspects to coefficients",
+            "For example, {'clay': 1}.",
+        )
     if not known.names:
         if aspects:
             problem = "{argument} is given, but the data has no aspects"
@@ -162,8 +174,7 @@ def aspect_vector(
             )
         number = value if isinstance(value, (int, float, np.number)) else np.nan
         if not np.isfinite(number):
-            problem = "{argument} is {value}, but must be a number"
-            raise DataError(problem, argument=f"aspects[{name!r}]", value=value)
+            raise invalid(f"aspects[{name!r}]", value, "but must be a number")
         vector[known.names.index(name)] = number
     return vector
 
@@ -188,8 +199,7 @@ def _check_labels(known: AspectNames, role: str, labels: Sequence[str], argument
     for label in labels:
         if label not in own:
             hint = did_you_mean(label, own) or f"Its labels are {', '.join(map(repr, own))}."
-            problem = "{argument} is {value}, which is not in the data"
-            raise DataError(problem, hint, argument=argument, value=label)
+            raise invalid(argument, label, "which is not in the data", hint)
 
 
 def _coefficients(
@@ -205,6 +215,6 @@ def _coefficients(
         elif part is not None:
             rows = np.flatnonzero([label is not None for label in part])
             found[rows, [place[part[row]] for row in rows]] = 1.0
-            # A missing label is refused, as a missing number is.
+            # Missing labels are refused like missing numbers.
             found[np.setdiff1d(np.arange(num_rows), rows), 0] = np.nan
     return found

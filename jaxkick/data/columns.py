@@ -1,4 +1,4 @@
-"""The user's columns as arrays: numbers, booleans and times, from any library or list."""
+"""Read the user's columns, from any library or list, as arrays of numbers, booleans and times."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import narwhals as nw
 import numpy as np
 
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = [
     "NUMBER",
@@ -44,7 +44,7 @@ UNITS = {
 """The length of each unit in days."""
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
-"""A number as it may be written in a table."""
+"""The text of a number in a table."""
 
 TEXTS = (nw.String, nw.Categorical, nw.Enum)
 
@@ -72,16 +72,16 @@ def as_column(values: Any, argument: str) -> Column:
     # A set has no order.
     elif isinstance(values, Iterable) and not isinstance(values, (str, bytes, Mapping, Set)):
         return list(values)
-    raise DataError(
-        "{argument} is {value}, but must hold one value for each observation",
+    raise invalid(
+        argument,
+        values,
+        "but must hold one value for each observation",
         "Pass a series, an array or a list.",
-        argument=argument,
-        value=values,
     )
 
 
 def check_length(column: Column, argument: str, num_rows: int) -> None:
-    """Reject a column without one value for each observation."""
+    """Check that a column has one value for each observation."""
     if len(column) != num_rows:
         raise DataError(
             f"{{argument}} has {len(column):,} values for {num_rows:,} observations",
@@ -91,7 +91,7 @@ def check_length(column: Column, argument: str, num_rows: int) -> None:
 
 
 def chunks(column: Column) -> Iterator[tuple[slice, list]]:
-    """Parts of a column as Python lists, so that its objects need not all exist at once."""
+    """Yield parts of a column as Python lists, to limit the number of Python objects."""
     for begin in range(0, len(column), _CHUNK):
         part = slice(begin, min(begin + _CHUNK, len(column)))
         yield part, to_list(column[part])
@@ -127,12 +127,12 @@ def to_floats(values: Any, argument: str, num_rows: int) -> np.ndarray:
         objects = [None if is_missing(value) else value for value in objects]
         for row, value in enumerate(objects):
             if not isinstance(value, _NUMBERS):
-                raise DataError(
-                    "{argument} is {value}, but must be a number",
+                raise invalid(
+                    argument,
+                    value,
+                    "but must be a number",
                     "Convert the values to numbers first.",
-                    argument=argument,
                     row=row,
-                    value=value,
                 )
     try:
         return np.array(objects, np.float64)
@@ -162,9 +162,9 @@ def is_boolean(values: Any) -> bool:
 
 
 def holds_texts(column: Column, mixed: bool = False) -> bool:
-    """Return whether a column has texts other than empty ones, and none of them is a number.
+    """Return whether a column has nonempty texts, and none of them is a number.
 
-    With `mixed`, one text that is not a number is enough.
+    If `mixed`, some of them may be numbers.
     """
     if isinstance(column, nw.Series) and column.dtype != nw.Object:
         if column.dtype not in TEXTS:
@@ -182,15 +182,15 @@ def is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value) or (isinstance(value, str) and not value)
     except TypeError:
-        # Only pandas' NA refuses to be true or false with this error.
+        # Only the truth value of pandas' NA raises this error.
         return True
     except ValueError:
-        # An array is a value of its own.
+        # Arrays are values, not missing ones.
         return False
 
 
 def plain_value(value: Any) -> Any:
-    """A value to compare: the text of a number as that number."""
+    """Convert the text of a number to this number, for comparisons."""
     return float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else value
 
 
@@ -198,10 +198,10 @@ class TimeScale(NamedTuple):
     """The conversion between the user's times and numbers.
 
     Dates become years as `1970 + days / 365.25`, or the time since 1970-01-01 in another
-    unit. Dates with a time zone are converted to UTC; others are used as they are.
+    unit. Dates with a time zone are converted to UTC; others are not converted.
 
     Attributes:
-        dates: whether the times are dates; otherwise they are numbers.
+        dates: True if the times are dates, False if they are numbers.
         unit: one of `UNITS` for dates; any word, or `None`, for numbers.
     """
 
@@ -260,7 +260,7 @@ class TimeScale(NamedTuple):
 
 
 def read_times(times: Any, unit: str | None, argument: str) -> tuple[np.ndarray, TimeScale]:
-    """Read the times of a data set as a new float64 array, NaN where missing, and their scale."""
+    """Read times as a new float64 array, NaN where missing, and their scale."""
     raw = _read_times(as_column(times, argument), argument)
     if unit is not None and unit.removesuffix("s") in UNITS:
         unit = unit.removesuffix("s")
@@ -268,8 +268,7 @@ def read_times(times: Any, unit: str | None, argument: str) -> tuple[np.ndarray,
         return raw, TimeScale(dates=False, unit=unit)
     unit = "year" if unit is None else unit
     if unit not in UNITS:
-        problem = f"{{argument}} is {{value}}, but must be one of {', '.join(UNITS)} for dates"
-        raise DataError(problem, argument="unit", value=unit)
+        raise invalid("unit", unit, f"but must be one of {', '.join(UNITS)} for dates")
     scale = TimeScale(dates=True, unit=unit)
     return scale._from_dates(raw), scale
 
@@ -302,7 +301,7 @@ def _read_times(column: Column, argument: str) -> np.ndarray:
         return to_floats(column, argument, len(column))
     dates = np.empty(len(column), "datetime64[us]")
     for part, values in chunks(column):
-        # Each distinct value of a chunk is parsed once; the first row is kept for the error.
+        # Parse each distinct value of a chunk once; errors name its first row.
         rows = dict(zip(values[::-1], range(part.stop - 1, part.start - 1, -1), strict=True))
         known = {value: _read_date(value, rows[value], argument) for value in dict.fromkeys(values)}
         dates[part] = np.fromiter(map(known.__getitem__, values), dates.dtype, len(values))
@@ -322,10 +321,10 @@ def _read_date(value: Any, row: int, argument: str) -> np.datetime64:
     except ValueError:
         pass
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    raise DataError(
-        f"{{argument}} is {{value}}, which is {'a number among dates' if number else 'not a date'}",
+    raise invalid(
+        argument,
+        value,
+        f"which is {'a number among dates' if number else 'not a date'}",
         "Pass numbers only or dates only; write dates as '2018-12-25' or '2018-12-25T20:00'.",
-        argument=argument,
         row=row,
-        value=value,
     )

@@ -18,12 +18,10 @@ from jaxkick.chains.layout import Chain
 from jaxkick.data.columns import look_like_dates
 from jaxkick.data.encoding import Entries, Index, Location, Shape, encode, padded_size
 from jaxkick.data.events import Events, make_events
+from jaxkick.data.observations import Observations, OutcomeDomain, join_observations
 from jaxkick.data.reading import (
     Columns,
-    Observations,
-    OutcomeDomain,
     Rules,
-    join_observations,
     library_of,
     library_of_columns,
     read_arrays,
@@ -52,25 +50,24 @@ class Dataset(eqx.Module):
     observations keep it. A feature named twice in an observation has its coefficients added.
 
     Arguments that all of them take:
-        outcome: a number for each observation, coded as the likelihood asks: +1 if the first
-            side won, -1 if the second side won, 0 for a tie. Or booleans (whether the first side
-            won), words (win, draw and loss; W, D and L; H, D and A; 1-0, ½-½ and 0-1), or the
-            names of the winners. `None` if the first side always won. One number is used for
-            all.
+        outcome: a number for each observation, such as +1 if the first side won, -1 if the
+            second side won and 0 for a tie. Or booleans (True if the first side won), words (win,
+            draw and loss; W, D and L; H, D and A; 1-0, ½-½ and 0-1), or the names of the winners.
+            `None` if the first side always won. A single number applies to all observations.
         weight: factors on the observations' log-likelihoods, at least zero; 1 if `None`.
-        groups: which features share a kernel: a mapping from feature names to group names, a
-            function of a feature's name, or `None`. Features that a mapping does not name,
-            including covariates, belong to the group `"skill"`.
+        groups: the group of each feature; features of a group share a kernel. A mapping from
+            feature names to group names, a function of a feature's name, or `None`. Features
+            that a mapping does not contain, including covariates, belong to the group `"skill"`.
         unit: the unit of dates: `"year"` (the default), `"month"`, `"week"`, `"day"`, `"hour"`,
-            `"minute"` or `"second"`. Lengthscales are in this unit. Times that are numbers are
-            used as they are, and `unit` only names their unit.
+            `"minute"` or `"second"`. Lengthscales are in this unit. Numeric times are
+            not converted, and `unit` only names their unit.
         dtype: floating-point type; JAX's default at the time of the call if `None`. Time
             differences are computed in float64 before they are cast.
         on_invalid: `"raise"` raises a `DataError` for rows that cannot be used; `"drop"` drops
             them with a `UserWarning` that gives counts and reasons.
         likelihood: if given, outcomes outside its domain are invalid.
-        row_length: steps of the rows of the chains; chosen from the data and the backend if
-            `None`.
+        row_length: number of steps in a row of the chains; chosen from the data and the
+            backend if `None`.
 
     Times are numbers or dates (NumPy's, Python's, a table's, or ISO texts); dates with a time
     zone are converted to UTC. Rows in errors count from 0.
@@ -133,19 +130,19 @@ class Dataset(eqx.Module):
         """Read matches from a table.
 
         Pass at most one of `outcome`, `result`, `difference` and `counts`; without any of
-        them the first side always won. The repr shows how the table was understood.
+        them the first side always won. The repr shows how the columns were read.
 
         Args:
             frame: a table of pandas, polars or pyarrow, or a mapping from names to columns.
             time: the column of times; a number if all matches are at one time.
-            first: the column of the first side; see `from_pairs` for its values. Or a line-up
-                over several columns, whose cells may be empty: a list of columns, or a mapping
+            first: the column of the first side; see `from_pairs` for its values. For a line-up
+                over several columns, which may have empty cells: a list of columns, or a mapping
                 from columns of names to columns of fractions (or numbers).
             second: the same for the second side.
             outcome: the column of outcomes; see the class.
-            outcomes: what the values of this column mean, such as `{1: 1, 0.5: 0, 0: -1}` or
-                `{"model_a": 1, "tie": 0, "model_b": -1}`; a value of `None` is a missing outcome.
-                `"words"` and `"winner"` (names) are recognised if it is `None`.
+            outcomes: the meaning of the values in this column, such as `{1: 1, 0.5: 0, 0: -1}`
+                or `{"model_a": 1, "tie": 0, "model_b": -1}`; `None` marks a missing outcome. If
+                not given, words (`"words"`) and names of winners (`"winner"`) are recognised.
             result: two columns of points, read as win (+1), tie (0) or loss (-1) of the first
                 side. Points are whole or half numbers of at least 0.
             difference: two columns of points of at least 0, read as the first side's minus the
@@ -153,13 +150,13 @@ class Dataset(eqx.Module):
             counts: two columns of points, read as two observations of every match: the count
                 of each side, from its attack and the other's defence, which are aspects of its
                 skill, and from the feature `"level"` in its own group, which all counts share.
-                With `aspects=False`, attack and defence are features of their own,
+                With `aspects=False`, attack and defence are separate features,
                 `Feature(name, "attack")` and `Feature(name, "defence")`, in the groups
                 `"attack"` and `"defence"`.
-            home: who is at home: `True` for the first side, or a column of +1 (first), -1
-                (second) and 0 (neutral ground) or of the names of the side at home. Adds the
+            home: the side at home: `True` for the first side, or a column of +1 (first), -1
+                (second) and 0 (neutral ground), or of names. Adds the
                 feature `"home"` in the group `"home"`.
-            neutral: the column that is true where a match is on neutral ground; in others the
+            neutral: the column that is true for matches on neutral ground. In other matches the
                 first side is at home, unless `home` says otherwise.
             weight: the column of weights.
             covariates: further features by name, each with the column of its coefficients or
@@ -172,23 +169,23 @@ class Dataset(eqx.Module):
                 in the group `"surface"`.
             pairs: whether every pair of opponents has a further skill, so that A can beat B, B
                 beat C, and C beat A (paper, section 4.2.3): `Feature("Ada", "pair", "Ben")` in
-                the group `"pair"`, with the names in order.
+                the group `"pair"`, with sorted names.
             tie_effects: whether competitors differ in how often they tie, for
                 `likelihoods.VaryingTies`. Each has a feature `Feature("Ada", "tie")` in the group
-                `"tie"`; the sum of both sides' is a logarithm that multiplies the margin of
-                ties. Every match then has two observations: the score, and this logarithm with
-                an outcome of 0.
+                `"tie"`. The margin of ties is multiplied by exp(g), where g is the sum of these
+                features over both sides. Every match then has two observations: the score, and
+                g with an outcome of 0.
             noise_effects: whether the scale of noise changes with time, for
-                `likelihoods.VaryingNoise`: a sport becomes more even, or less. All matches share
-                the feature `"noise"` in the group `"noise"`, a logarithm that multiplies the
-                noise. Every match then has two observations, as with `tie_effects`.
+                `likelihoods.VaryingNoise`: results become more predictable, or less. All matches
+                share the feature g named `"noise"` in the group `"noise"`; noise is multiplied by
+                exp(g). Every match then has two observations, as with `tie_effects`.
             aspects: further skills of competitors that share one state with the general skill,
                 for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
                 `{"home": True}`. A column of labels has an aspect for each label:
                 `{"surface": "surface"}`. A column of numbers has the coefficients of both sides,
-                two columns or numbers those of each side: `{"white": (1, 0)}`.
-            groups: which features share a kernel; a function decides for all features,
-                including those that this method adds.
+                two columns or numbers have one for each side: `{"white": (1, 0)}`.
+            groups: as for the class; a function is also called with the features that this
+                method adds.
 
         See the class for the other arguments.
 
@@ -253,10 +250,10 @@ class Dataset(eqx.Module):
             time: the column of times; a number if all events are at one time.
             competitor: the column of competitors. A list of columns if each row is an event,
                 whose cells may be empty at the end.
-            event: the column that tells events apart.
+            event: the column of events, such as names of races.
             rank: the column of ranks: 1 is the best, and equal ranks are ties. A side without a
                 number (nothing, or a word such as DNF) has no place.
-            points: the column of points, of which the larger are better, in place of `rank`.
+            points: the column of points, instead of `rank`; more points are better.
             team: the column of teams. The rows of a team are one side, whose score is the sum
                 of its members' scores.
             features: further features of a side by name, each with a column. A column of texts
@@ -265,14 +262,15 @@ class Dataset(eqx.Module):
             aspects: further skills of competitors that share one state with the general skill,
                 by name, as in `from_frame`: a column of labels has an aspect for each label, and
                 a column of numbers the coefficients of each side.
-            dnf: sides without a place finished `"last"`, below all others and in unknown order,
-                or are left out (`"drop"`).
+            dnf: `"last"` ranks sides without a place below all others, in unknown order;
+                `"drop"` leaves them out.
 
         See the class for the other arguments.
 
         Raises:
-            DataError: if a column is unknown, or an event cannot be used and is not dropped: a
-                competitor is in it twice, it has one side or two times, or ranks have holes.
+            DataError: if a column is unknown, or an event cannot be used and is not dropped,
+                because a competitor is in it twice, it has only one side or several times, or
+                ranks are missing.
         """
         schema = Schema.of_rankings(
             time=time,
@@ -312,15 +310,15 @@ class Dataset(eqx.Module):
             times: time of each match.
             first: for each match the name of the first side, a list or tuple of names (a team
                 of equal parts) or a mapping from names to coefficients.
-            second: the same for the second side, whose coefficients have a minus. A name on
-                both sides of one match is invalid.
+            second: the same for the second side; its coefficients get a minus sign. A name on
+                both sides of a match is invalid.
             covariates: further features by name, each with its coefficients or one number
                 for all matches; 0 leaves the feature out of that match.
             aspects: further skills of competitors that share one state with the general skill,
                 by name, as in `from_frame`: a list of labels or numbers with one for each match,
                 or a tuple with a list or a number for each side. `update` and `forecast` then
-                read tables with the columns "time", "first", "second", "outcome", "weight" and
-                those of covariates and aspects.
+                read tables with the columns "time", "first", "second", "outcome" and "weight",
+                and one for each covariate and aspect.
 
         See the class for the other arguments.
         """
@@ -429,7 +427,8 @@ class Dataset(eqx.Module):
             }
         if width > observations.features.shape[1]:
             aspects = observations.aspects
-            observations = observations._replace(
+            observations = replace(
+                observations,
                 features=_padded(observations.features, (count, width), np.int32, -1),
                 coefficients=_padded(observations.coefficients, (count, width), kind),
                 aspects=None
@@ -455,35 +454,20 @@ class Dataset(eqx.Module):
     def observations(self) -> Observations:
         """The checked observations without padding, on the host.
 
-        Coefficients, outcomes and weights are those of the arrays above, also after they were
-        replaced.
+        Coefficients, outcomes and weights are read from the arrays of the data set, even if these
+        have been replaced.
         """
-        index, count = self.index, len(self)
+        count = len(self)
         return Observations(
-            times=index.times,
-            features=index.features,
+            **self.index.record(),
             coefficients=np.asarray(self.coefficients)[:count],
             outcome=np.asarray(self.outcome)[:count],
             weight=None if self.weight is None else np.asarray(self.weight)[:count],
-            rows=index.rows,
-            names=index.names,
-            grouping=index.grouping,
-            scale=index.scale,
-            schema=index.schema,
-            library=index.library,
-            events=index.events,
-            kinds=index.kinds,
-            kind_names=index.kind_names,
-            kind_schemas=index.kind_schemas,
-            aspects=index.aspect_coefficients,
-            aspect_names=index.aspect_names,
-            aspect_roles=index.aspect_roles,
         )
 
     def event_outcomes(self) -> np.ndarray:
-        """The outcomes of every event's sides [E, S] on the host; -1 for absent sides."""
-        outcome = np.asarray(self.outcome)[: len(self)]
-        events = np.arange(len(self)) if self.index.events is None else self.index.events
+        """The outcomes [E, S] of the sides of every event, on the host; -1 for absent sides."""
+        outcome, events = np.asarray(self.outcome)[: len(self)], self.index.event_numbers
         _, number, sizes = np.unique(events, return_inverse=True, return_counts=True)
         order = np.argsort(number, kind="stable")
         side = np.arange(len(self)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -494,26 +478,24 @@ class Dataset(eqx.Module):
     @property
     def first_rows(self) -> np.ndarray:
         """The number of the first observation of every event."""
-        if self.index.events is None:
-            return np.arange(len(self))
-        return np.unique(self.index.events, return_index=True)[1]
+        return np.unique(self.index.event_numbers, return_index=True)[1]
 
     def __len__(self) -> int:
         """The number of observations, without padding."""
         return len(self.index.times)
 
     def subset(self, chosen: Any) -> "Dataset":
-        """Choose observations; all names stay, so that feature numbers do.
+        """Choose observations. All names stay, so that feature numbers do not change.
 
-        The sides of an event belong together: choose all of them or none. Only the two counts of
-        a match, which most likelihoods explain one by one, may be chosen by themselves.
+        The sides of an event belong together: choose all of them or none. The two counts of a
+        match may be chosen separately, because most likelihoods treat them separately.
 
         Args:
             chosen: a boolean mask over the observations, a slice, or an array of their numbers.
 
         Raises:
-            DataError: if no observation is chosen, there are no such observations, or an event is
-                chosen in part.
+            DataError: if no observation is chosen, a number is out of range, or only a part of an
+                event is chosen.
         """
         if not isinstance(chosen, slice):
             chosen = np.asarray(chosen)
@@ -540,7 +522,7 @@ class Dataset(eqx.Module):
         cut = sizes[chosen.events] != np.bincount(whole)[chosen.events]
         schemas = chosen.kind_schemas or (chosen.schema,)
         counts = np.array([schema is not None and schema.counts is not None for schema in schemas])
-        cut &= ~counts[0 if chosen.kinds is None else chosen.kinds]
+        cut &= ~counts[chosen.kind_numbers]
         if cut.any():
             raise DataError(
                 "{argument} has only a part of the event of this row",
@@ -551,7 +533,7 @@ class Dataset(eqx.Module):
             )
 
     def of_kind(self, kind: str) -> "Dataset":
-        """Choose the observations of one kind; all names stay, so that feature numbers do.
+        """Choose the observations of one kind; all names stay, so that numbers do not change.
 
         Args:
             kind: a kind that `concat({kind: data, ...})` gave them.
@@ -559,32 +541,24 @@ class Dataset(eqx.Module):
         Raises:
             DataError: if there is no such kind.
         """
-        if kind not in self.index.kind_names:
-            known = ", ".join(map(repr, self.index.kind_names)) or "none"
-            raise DataError(
-                "{argument} is {value}, but the data has no such kind",
-                f"Its kinds: {known}.",
-                argument="kind",
-                value=kind,
-            )
         return self._rebuilt(self.observations.of_kind(kind))
 
     def extended(self, matches: Observations) -> "Dataset":
-        """Add observations at the end; shapes are kept while everything fits into them."""
+        """Append observations; the shapes stay the same if everything fits."""
         return self._rebuilt(join_observations([self.observations, matches]), like=self)
 
     def to_slots(self, parts: Sequence[ArrayLike]) -> np.ndarray:
-        """Values of entries, chain by chain, as [N, P] by observation and slot; 0 if empty.
+        """Arrange values of entries, given chain by chain, by observation and slot [N, P].
 
-        An entry is known by its observation and slot whatever the layout of the chains, so
-        this and `to_chains` carry values of entries from one layout to another.
+        Empty slots are 0. Observation and slot identify an entry in any layout of the chains, so
+        that this and `to_chains` convert from one layout to another.
         """
         flat = np.concatenate([np.asarray(part).ravel() for part in parts])
         slots = np.asarray(self.slots)[: len(self)]
         return np.append(flat, np.zeros(1, flat.dtype))[np.minimum(slots, len(flat))]
 
     def to_chains(self, values: np.ndarray) -> tuple[Array, ...]:
-        """Values by observation and slot in the layout of the chains; 0 in padding.
+        """Arrange values by observation and slot in the layout of the chains; padding is 0.
 
         Args:
             values: an array [n, p] for the first n observations and p slots.
@@ -602,31 +576,32 @@ class Dataset(eqx.Module):
     def to_frame(self, library: str | None = None) -> Any:
         """Write the observations as a table.
 
-        Data from `from_frame` and `from_rankings` has the columns of its table again, so that
-        the same arguments read the same data: goals become points with the same result or
-        difference, and line-ups with fractions mappings; events and teams become numbers, and
-        points those of the same order. Other data has one row for each observation and feature.
+        For data from `from_frame` and `from_rankings`, the table has the original columns, and
+        the same arguments read the same data from it. Points have the same result or difference
+        as the original ones, or the same order in rankings; line-ups with fractions are mappings;
+        events and teams are numbers. For other data, it has one row for each observation and
+        feature.
 
         Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data's table if `None`,
-                or a mapping from names to arrays if there was none.
+            library: `"pandas"`, `"polars"` or `"pyarrow"`. If `None`, the library of the original
+                table; a mapping from names to arrays if there was none.
         """
         return write_observations(self.observations, library or self.index.library)
 
     def without_index(self) -> "Dataset":
-        """The arrays alone, without names and times.
+        """Drop names and times, and keep the arrays only.
 
-        Data sets of one shape can then be stacked and passed through `vmap`. Inference and
-        the log marginal likelihood need no more; scores by name and predictions do.
+        Data sets of the same shape can then be stacked and passed through `vmap`. Inference and
+        the log marginal likelihood work without names; scores by name and predictions do not.
         """
         return replace(self, index=None)
 
     def shard(self, mesh: Mesh) -> "Dataset":
-        """Distribute the data over devices: cores of a CPU, GPUs, or those of all hosts.
+        """Distribute the data over devices: cores of a CPU, or GPUs, on one host or several.
 
         Everything computed from it (`infer`, `learn`, predictions) then runs on all devices,
-        with the same results up to rounding. For two cores of a CPU, call
-        `jax.config.update("jax_num_cpu_devices", 2)` before anything else is done with JAX.
+        with the same results up to rounding. To use two cores of a CPU, call
+        `jax.config.update("jax_num_cpu_devices", 2)` before any other use of JAX.
         Under `jax.distributed` every process passes the same data and the same mesh.
 
         Args:
@@ -657,12 +632,12 @@ class Dataset(eqx.Module):
 
     @property
     def mesh(self) -> Mesh | None:
-        """The devices that the data is distributed over, if it is."""
+        """The devices over which the data is distributed; `None` if it is not."""
         return self.chains[0].mesh
 
     @property
     def schema(self) -> Schema | None:
-        """The meaning of the table that the data was read from, if it was one."""
+        """The meaning of the original table; `None` if there was none."""
         return self.index.schema
 
     @property
@@ -737,9 +712,9 @@ class Dataset(eqx.Module):
 def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
     """Join data sets, one after the other.
 
-    The type and the schema are those of the first, and so is the rule for the groups, except that
-    mappings are joined. Its shapes are kept where all observations fit into them, so that
-    compiled programs still apply.
+    The result has the type, the schema and the groups of the first data set; mappings of groups
+    are merged. It also has the shapes of the first if all observations fit, so that compiled
+    programs can be reused.
 
     Args:
         parts: the data sets, whose times have the same kind and unit. A mapping gives their
@@ -747,8 +722,8 @@ def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
             likelihood for each kind.
 
     Raises:
-        DataError: if there is none, their times differ in kind or unit, their points were read
-            in different ways, only some of them have a kind, or a part of a mapping has kinds.
+        DataError: if the list is empty, times differ in kind or unit, points were read in
+            different ways, only some parts have kinds, or a part of a mapping has kinds already.
     """
     kinds = list(parts) if isinstance(parts, Mapping) else []
     parts = list(parts.values()) if isinstance(parts, Mapping) else parts
@@ -765,16 +740,16 @@ def concat(parts: Sequence[Dataset] | Mapping[str, Dataset]) -> Dataset:
                     "Join data sets with kinds in a list: `jk.concat([first, second])`.",
                     argument="parts",
                 )
-        # Columns of one kind do not say what those of another mean.
+        # Different kinds may have different columns.
         observations = [
-            part._replace(schema=None, kinds=None, kind_names=(kind,), kind_schemas=(part.schema,))
+            replace(part, schema=None, kinds=None, kind_names=(kind,), kind_schemas=(part.schema,))
             for part, kind in zip(observations, kinds, strict=True)
         ]
     return parts[0]._rebuilt(join_observations(observations), like=None if kinds else parts[0])
 
 
 def read_alike(matches: Any, rules: Rules) -> Observations:
-    """Read further matches: a table with the columns of the first one, or a data set."""
+    """Read more matches: a table with the same columns as the first, or a data set."""
     return matches.observations if isinstance(matches, Dataset) else read_table(matches, rules)
 
 
@@ -786,7 +761,7 @@ def _float_type(dtype: DTypeLike | None) -> np.dtype:
     if kind == np.float64 and own != np.float64:
         raise DataError(
             "{argument} is float64, but JAX is set to 32 bits",
-            f"{_ENABLE}, or pass float32 (time differences are computed in float64 all the same).",
+            f"{_ENABLE}, or pass float32 (time differences are computed in float64 in any case).",
             argument="dtype",
         )
     return kind
@@ -880,7 +855,7 @@ def _describe_values(values: object, count: int, signed: bool) -> str:
     if not isinstance(values, (np.ndarray, jax.Array)) or not is_known(values):
         return "not known here"
     known = np.asarray(values)[:count]
-    # A sample shows at once that there are many distinct values.
+    # A sample is enough to find that there are many distinct values.
     if known.size and len(np.unique(known[:_SAMPLE])) <= _FEW:
         distinct, counts = np.unique(known, return_counts=True)
         if len(distinct) <= _FEW:

@@ -1,4 +1,4 @@
-"""From checked observations to chains, and the index that finds names and times in them."""
+"""Encode checked observations as chains; the index finds names and times in them."""
 
 import hashlib
 from collections.abc import Hashable, Iterable
@@ -22,14 +22,14 @@ from jaxkick.chains.layout import (
     plan_layout,
 )
 from jaxkick.data.aspect_columns import AspectNames
-from jaxkick.data.columns import TimeScale
-from jaxkick.data.reading import Observations
-from jaxkick.data.schema import Groups, Schema, group_of
+from jaxkick.data.directory import AbstractDirectory, Played
+from jaxkick.data.observations import AbstractRecord, Observations
+from jaxkick.data.schema import group_of
 from jaxkick.errors import DataError
 
-__all__ = ["Entries", "Index", "Location", "Played", "Shape", "encode", "padded_size"]
+__all__ = ["Entries", "Index", "Location", "Shape", "encode", "padded_size"]
 
-# Data of at most so many bits of entries or observations has sizes that are powers of two.
+# If the number of entries or observations has at most this many bits, sizes are powers of two.
 _COARSE_BITS = 12
 
 
@@ -47,17 +47,10 @@ class Entries(NamedTuple):
     observations: np.ndarray
 
 
-class Played(NamedTuple):
-    """The number of a feature's matches and the time of the last; minus infinity if none."""
-
-    matches: int
-    last: float
-
-
 class Location(eqx.Module):
     """Features at times, each between two entries of its chain.
 
-    An entry at the very time is the left neighbour, the last such if there are several.
+    Entries at exactly this time are on the left; the last of them is the left neighbour.
 
     Attributes:
         group: number of the feature's group; -1 for an unknown feature, or a group without
@@ -81,65 +74,34 @@ class Location(eqx.Module):
     age: Float[np.ndarray, "*Q"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Index:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Index(AbstractRecord, AbstractDirectory):
     """Names, groups, times and the places of entries, on the host.
 
-    Hashable, and equal where the content is equal. Feature numbers count along `names`.
-    Entries are listed group by group, feature by feature, in the order of time.
+    Hashable, and equal where the content is equal. Entries are listed group by group, feature by
+    feature, in the order of time.
 
     Attributes:
-        names: the key of each feature.
         groups: names of the groups, one for each chain.
-        scale: the conversion between the user's times and numbers.
         epoch: the time that offsets count from.
-        times: float64 time of each observation.
-        features: feature numbers [N, P] of each observation; -1 in an empty slot.
-        rows: the user's row of each observation, or `None` where each row made one.
         feature_group: number of each feature's group; -1 if the group has no entries.
         counts: number of entries of each feature.
         begins: number of each feature's first entry.
         places: place of each feature's first entry in its chain, counted along the rows.
         shapes: steps and rows of each chain.
         entry_observations: observation of each entry.
-        grouping: the rule for the groups, which also gives the group of unseen names.
-        schema: the meaning of the user's table, if there was one.
-        library: the library of the user's table or columns, if there was one.
         row_length: steps of the rows of the chains, if the user chose them.
-        events: the event of each observation, or `None` where each is one of its own.
-        kinds: the number of each observation's kind, or `None` where there is one.
-        kind_names: the names of the kinds.
-        kind_schemas: the meaning of the table of each kind.
-        aspect_coefficients: coefficients [N, P, A] of the aspects of each feature, if there are
-            any.
-        aspect_names: the names of the aspects; the first is the general skill.
-        aspect_roles: for each aspect, the name in `aspects=` of the column whose label it is.
     """
 
-    names: tuple[Hashable, ...]
     groups: tuple[str, ...]
-    scale: TimeScale
     epoch: float
-    times: np.ndarray
-    features: np.ndarray
-    rows: np.ndarray | None
     feature_group: np.ndarray
     counts: np.ndarray
     begins: np.ndarray
     places: np.ndarray
     shapes: tuple[tuple[int, int], ...]
     entry_observations: np.ndarray
-    grouping: Groups
-    schema: Schema | None = None
-    library: str | None = None
     row_length: int | None = None
-    events: np.ndarray | None = None
-    kinds: np.ndarray | None = None
-    kind_names: tuple[str, ...] = ()
-    kind_schemas: tuple[Schema | None, ...] = ()
-    aspect_coefficients: np.ndarray | None = None
-    aspect_names: tuple[str, ...] = ()
-    aspect_roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -161,7 +123,7 @@ class Index:
         return f"Index({len(self.names):,} features, {len(self.times):,} observations)"
 
     @property
-    def aspects(self) -> AspectNames:
+    def known_aspects(self) -> AspectNames:
         """The names of the aspects of competitors."""
         return AspectNames(self.aspect_names, self.aspect_roles)
 
@@ -183,30 +145,13 @@ class Index:
 
     @property
     def latest(self) -> float:
-        """The time of the last observation."""
         return float(self.times.max())
 
-    def to_time(self, times: Any, argument: str = "times") -> np.ndarray:
-        """Convert the user's times to float64 numbers; see `TimeScale.to_numbers`."""
-        return self.scale.to_numbers(times, argument)
-
-    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray:
-        """The int32 numbers of features by name; -1 for unknown names."""
-        names = list(names)
-        numbers = self._numbers
-        return np.fromiter((numbers.get(name, -1) for name in names), np.int32, len(names))
-
-    def group_of(self, name: Hashable) -> str:
-        """The name of a feature's group, also of an unknown feature."""
-        return group_of(self.grouping, name)
-
     def members(self, group: str) -> list[Hashable]:
-        """The names of a group's features that have observations."""
         chosen = (self.feature_group == self.groups.index(group)) & (self.counts > 0)
         return [self.names[member] for member in np.flatnonzero(chosen)]
 
     def played(self, name: Hashable, until: float) -> Played:
-        """The number of a feature's observations until a time, and the time of the last."""
         times = self.entries(name).times
         count = int(np.searchsorted(times, until, side="right"))
         return Played(count, float(times[count - 1]) if count else -np.inf)
@@ -229,12 +174,11 @@ class Index:
 
     def entry_aspects(self, name: Hashable) -> dict[str, np.ndarray] | None:
         """The coefficients of a feature's entries by aspect, in the order of time."""
-        if self.aspect_coefficients is None:
+        if self.aspects is None:
             return None
         rows = self.entries(name).observations
         slots = (self.features[rows] == self._numbers.get(name, -2)).argmax(axis=1)
-        by_aspect = self.aspect_coefficients[rows, slots].T
-        return dict(zip(self.aspect_names, by_aspect, strict=True))
+        return self.known_aspects.by_name(self.aspects[rows, slots])
 
     def positions(self, features: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """Flat positions of the `ranks`-th entries of features that have entries, as int32."""
@@ -282,7 +226,7 @@ class Index:
         )
 
     def _count_until(self, begins: np.ndarray, counts: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """The number of a feature's entries at or before each time."""
+        """Count a feature's entries at or before each time."""
         low, high = np.zeros_like(counts), counts.copy()
         while (open_ := low < high).any():
             middle = (low + high) // 2
@@ -304,12 +248,8 @@ class Index:
         return positions, times
 
     @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
-        return {name: number for number, name in enumerate(self.names)}
-
-    @cached_property
     def _outline(self) -> tuple:
-        """The parts that are cheap to compare."""
+        """The parts that are quick to compare."""
         sizes = (len(self.names), len(self.times), len(self.entry_observations), self.rows is None)
         return (
             sizes,
@@ -323,7 +263,7 @@ class Index:
 
     @cached_property
     def _digest(self) -> bytes:
-        # `grouping` is compared on its own: a mapping has no order, a function no content.
+        # `grouping` is not hashed: mappings have no order, functions no content.
         digest = hashlib.blake2b("\n".join(map(repr, self.names)).encode(errors="surrogatepass"))
         for field in fields(self):
             array = getattr(self, field.name)
@@ -333,7 +273,7 @@ class Index:
 
 
 class Shape(NamedTuple):
-    """The shape of a chain: steps, rows, and whether rows may begin inside a feature."""
+    """The shape of a chain; rows may begin within a feature if it is `linked`."""
 
     steps: int
     rows: int
@@ -341,7 +281,7 @@ class Shape(NamedTuple):
 
 
 class _Order(NamedTuple):
-    """Features in chain order: by group, the one with most entries first."""
+    """Features in chain order: by group, then by decreasing number of entries."""
 
     groups: tuple[str, ...]
     feature_group: np.ndarray
@@ -353,11 +293,11 @@ class _Order(NamedTuple):
 def padded_size(number: int, total: int) -> int:
     """Round a number of rows, steps or observations up to one of a few sizes.
 
-    A compiled program serves all data of one shape. Data sets of similar sizes therefore have
-    the same shape, and there is room for a few more observations. Small data takes little time
-    to fit beside the time to compile a program, so its sizes are powers of two. They become
-    finer with `total`, the number of entries or observations: 50 % apart above 4,000, 12 % above
-    16,000, 3 % above 65,000 and 0.8 % for two million.
+    A compiled program can be reused for all data of the same shape. Data sets of similar sizes
+    therefore have the same shape, with room for a few more observations. For small data, compiling
+    takes longer than fitting, so its sizes are powers of two. Sizes become finer with `total`, the
+    number of entries or observations: 50 % apart above 4,000, 12 % above 16,000, 3 % above 65,000
+    and 0.8 % for two million.
     """
     bits = total.bit_length()
     fineness = min(bits // 3, max(0, bits - _COARSE_BITS))
@@ -372,13 +312,13 @@ def encode(
     shapes: dict[str, Shape] | None = None,
     num_padded: int = 0,
 ) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
-    """Build the chains of a data set, the slots that lead into them, and the index.
+    """Build the chains of a data set, the slots of its observations, and the index.
 
     Args:
         observations: the observations.
         dtype: floating-point type of the chains.
         row_length: steps of the rows of every chain, or `None` to choose them.
-        shapes: shapes by group that are kept where all entries fit into them.
+        shapes: shapes by group, used if all entries fit.
         num_padded: number of observations with padding.
 
     Returns:
@@ -428,36 +368,22 @@ def encode(
         base += layout.steps * layout.rows
     slots[slots < 0] = base
     index = Index(
-        names=names,
+        **observations.record(),
         groups=order.groups,
-        scale=observations.scale,
         epoch=epoch,
-        times=times,
-        features=features,
-        rows=observations.rows,
         feature_group=order.feature_group,
         counts=order.counts,
         begins=order.begins,
         places=places,
         shapes=tuple(chain.gap.shape for chain in chains),
         entry_observations=entries,
-        grouping=observations.grouping,
-        schema=observations.schema,
-        library=observations.library,
         row_length=row_length,
-        events=observations.events,
-        kinds=observations.kinds,
-        kind_names=observations.kind_names,
-        kind_schemas=observations.kind_schemas,
-        aspect_coefficients=observations.aspects,
-        aspect_names=observations.aspect_names,
-        aspect_roles=observations.aspect_roles,
     )
     return index, tuple(chains), slots.reshape(-1, features.shape[1])
 
 
 def _lay_out(counts: np.ndarray, row_length: int | None, shape: Shape | None) -> Layout:
-    """Place the features of a group: in the given shape if they fit, else in a padded one."""
+    """Lay out the features of a group: in the given shape if they fit, else in a padded one."""
     backend, total = jax.default_backend(), int(counts.sum())
     if shape is not None and (layout := _fit(counts, shape)) is not None:
         return layout
@@ -475,7 +401,7 @@ def _lay_out(counts: np.ndarray, row_length: int | None, shape: Shape | None) ->
 
 
 def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:
-    """The places of features in a chain of this shape, or `None` if they do not fit."""
+    """Lay out features in a chain of this shape; `None` if they do not fit."""
     steps, rows, linked = shape
     if linked:
         fits = counts.sum() <= steps * rows
@@ -486,7 +412,7 @@ def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:
 
 
 def _order_features(features: np.ndarray, groups: list[str]) -> _Order:
-    # Empty slots are counted in front and left off.
+    # The first count is that of empty slots.
     counts = np.bincount((features + np.int32(1)).ravel(), minlength=len(groups) + 1)[1:]
     seen = counts > 0
     used = tuple(sorted({group for group, there in zip(groups, seen, strict=True) if there}))
@@ -510,7 +436,7 @@ def _sort_entries(features: np.ndarray, times: np.ndarray, order: _Order) -> np.
         by_time = np.argsort(times, kind="stable")
         # `take` is several times faster than indexing with the order.
         features = features.take(by_time, axis=0)
-    # One integer holds the feature and the place in time, so that one plain sort is enough.
+    # One integer holds the feature and its position in time, so that a single sort is enough.
     bits = np.int64(features.size).item().bit_length()
     keys = rank[features]
     keys <<= bits
@@ -530,6 +456,6 @@ def _sort_entries(features: np.ndarray, times: np.ndarray, order: _Order) -> np.
 def _check_size(size: int) -> None:
     if size >= 2**31:
         raise DataError(
-            f"The data takes {size:,} places, but positions have 32 bits",
+            f"The data takes {size:,} positions, but positions have 32 bits",
             "Split the data, or use fewer features in each observation.",
         )

@@ -1,7 +1,7 @@
 """Events: observations that depend on several scores, such as the sides of a race.
 
-A data set has one row for each score. Rows of one event are evaluated together; every other row
-is evaluated by itself.
+A data set has one row for each score. The rows of an event are evaluated together, all others
+separately.
 """
 
 import equinox as eqx
@@ -13,12 +13,12 @@ from jax.sharding import Mesh
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.chains.devices import put
 from jaxkick.data.encoding import padded_size
-from jaxkick.data.reading import Observations
+from jaxkick.data.observations import Observations
 
 __all__ = ["EventBlock", "Events", "make_events"]
 
 _NONE = np.iinfo(np.int32).max
-# Another block costs as much time to compile as this many more sides to evaluate.
+# Compiling another block takes as long as evaluating this many more sides.
 _BLOCK_COST = 5_000
 
 
@@ -39,7 +39,7 @@ class EventBlock(eqx.Module):
         return self.members < _NONE
 
     def gather(self, values: Array) -> Array:
-        """The values of every event's rows; those of its first row where a side is absent."""
+        """The values of every event's rows; for absent sides, the value of its first row."""
         members = jnp.where(self.present, self.members, self.members[:, :1])
         return jnp.take(values, members, mode="clip")
 
@@ -51,7 +51,7 @@ class EventBlock(eqx.Module):
 class Events(eqx.Module):
     """The events of a data set, in blocks of the same number of sides.
 
-    Blocks have a few more events than there are, which repeat the first one; no row reads them.
+    Blocks are padded with a few repetitions of the first event, which no row reads.
 
     Attributes:
         blocks: the events.
@@ -90,17 +90,16 @@ def make_events(observations: Observations, num_rows: int, like: Events | None) 
     Args:
         observations: checked observations.
         num_rows: the number of rows with padding.
-        like: events whose shapes are kept where all events fit into them.
+        like: events with shapes to use again if all events fit.
 
     Returns:
-        The events, or `None` if every row is evaluated by itself and all are of one kind.
+        The events, or `None` if every row is an event and all are of the same kind.
     """
     if observations.events is None and not observations.kind_names:
         return None
     count = len(observations.times)
     rows = np.arange(count)
-    event = rows if observations.events is None else observations.events
-    kinds = np.zeros(count, np.int32) if observations.kinds is None else observations.kinds
+    event, kinds = observations.event_numbers, observations.kind_numbers
     names = observations.kind_names or ("",)
     order = np.lexsort((rows, event))
     starts = np.flatnonzero(np.diff(event[order], prepend=event[order[0]] - 1))
@@ -118,7 +117,7 @@ def make_events(observations: Observations, num_rows: int, like: Events | None) 
         lower = 0
         for width, room in _choose_widths(sizes[own], old):
             chosen = own[(sizes[own] > lower) & (sizes[own] <= width)]
-            # Events of similar size are evaluated at once, without sides that none of them has.
+            # Events of similar size are evaluated together, without sides that all of them lack.
             chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
             lower = width
             total = max(room, padded_size(len(chosen), len(chosen)))
@@ -138,8 +137,8 @@ def make_events(observations: Observations, num_rows: int, like: Events | None) 
 def _choose_widths(sizes: np.ndarray, old: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The widths of blocks that hold events of these sizes, and the room that they must have.
 
-    Widths that exist are kept if all events fit into them. New ones minimise the sides to
-    evaluate plus a cost for each block.
+    Existing widths are used if all events fit. New widths minimise the number of sides to evaluate
+    plus a cost for each block.
     """
     if old:
         widths = np.sort([width for _, width in old])

@@ -1,4 +1,4 @@
-"""Outcomes from numbers, booleans, words, names of winners, or the points of both sides."""
+"""Read outcomes from numbers, booleans, words, names of winners, or the points of both sides."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from jaxkick.data.columns import (
 )
 from jaxkick.data.schema import OUTCOMES, WINNER, WORDS, Meaning
 from jaxkick.data.sides import Lineup, match_sides
-from jaxkick.errors import Checks, DataError
+from jaxkick.errors import Checks, DataError, invalid
 
 __all__ = ["Points", "read_outcomes", "read_points", "write_outcomes"]
 
@@ -42,10 +42,10 @@ class Points(NamedTuple):
 
 
 def read_points(points: Points, checks: Checks) -> np.ndarray:
-    """Read points as outcomes: one for each match, or two after each other for counts.
+    """Read points as outcomes: one for each match, or for counts two in a row.
 
-    A negative number of points often stands for a match that was not played. Halves are
-    points of chess; a difference may be one of times or distances.
+    Negative points often mark a match that was not played. Halves occur in chess; differences
+    may also be of times or distances.
     """
     reading, *sides = points
     step = {"result": 0.5, "counts": 1.0}.get(reading)
@@ -56,7 +56,7 @@ def read_points(points: Points, checks: Checks) -> np.ndarray:
         values = both[np.arange(len(both)), bad.argmax(axis=1)]
         bad_rows = bad.any(axis=1)
         if reading == "counts":
-            # Two counts are two observations, of which one may be missing.
+            # Two counts are two observations, and one of them may be missing.
             bad_rows, values = bad.ravel(), both.ravel()
         checks.refuse(bad_rows, f"{{argument}} {problem}", remedy, reading, values)
 
@@ -79,12 +79,12 @@ def read_outcomes(
 
     Args:
         outcome: the column, one outcome for all, or `None` if the first side always won.
-        meaning: what its values mean; found out if `None`.
-        sides: the names of the first and the second side, if matches have sides.
+        meaning: the meaning of its values; detected if `None`.
+        sides: the names of the first and the second side; empty if matches have no sides.
         num_rows: the number of matches.
 
     Returns:
-        The outcomes, and the meaning that was found.
+        The outcomes, and the given or detected meaning.
     """
     given = 1.0 if outcome is None else outcome
     if np.isscalar(given):
@@ -117,7 +117,7 @@ def read_outcomes(
 
 
 def write_outcomes(outcome: np.ndarray, meaning: Meaning, sides: Sequence[list]) -> Any:
-    """Write outcomes as values of this meaning, which `read_outcomes` reads again."""
+    """Write outcomes as values with this meaning; the inverse of `read_outcomes`."""
     if meaning is None:
         return outcome
     if isinstance(meaning, tuple):
@@ -132,7 +132,7 @@ def write_outcomes(outcome: np.ndarray, meaning: Meaning, sides: Sequence[list])
 
 
 def _are_winners(numbers: np.ndarray, sides: Sequence[Any]) -> bool:
-    """Return whether every number is the name of a side of its match, other than 1, 0 and -1."""
+    """Return whether all numbers, not only 1, 0 and -1, are names of a side of their match."""
     if any(isinstance(side, Lineup) for side in sides):
         return False
     for size in (_SAMPLE, len(numbers)):
@@ -160,7 +160,7 @@ def _translate_winners(cells: list, sides: Sequence[Any]) -> np.ndarray:
 
 
 def _translate(cells: list, number: Callable[[Any], float], remedy: str) -> np.ndarray:
-    """Translate each distinct cell once; refuse one for which `number` has none."""
+    """Translate each distinct cell once; refuse cells for which `number` fails."""
     known: dict[Any, float] = {}
     for row, cell in enumerate(cells):
         if cell in known:
@@ -168,12 +168,7 @@ def _translate(cells: list, number: Callable[[Any], float], remedy: str) -> np.n
         try:
             known[cell] = np.nan if is_missing(cell) else number(cell)
         except (KeyError, AttributeError):
-            raise DataError(
-                "{argument} is {value}, which is not an outcome",
-                remedy,
-                argument="outcome",
-                row=row,
-                value=cell,
-                mentions=[OUTCOMES],
+            raise invalid(
+                "outcome", cell, "which is not an outcome", remedy, row=row, mentions=[OUTCOMES]
             ) from None
     return np.array([known[cell] for cell in cells], np.float64)

@@ -1,4 +1,4 @@
-"""Periods of time, such as days and seasons, into which matches are divided."""
+"""Divide matches into periods of time, such as days and seasons."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxkick.data.columns import UNITS
 from jaxkick.data.encoding import Index
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = ["Period", "number_periods", "read_time"]
 
@@ -52,8 +52,8 @@ def number_periods(index: Index, every: Period, argument: str) -> np.ndarray:
     later = index.times[order][1:] > index.times[order][:-1]
     if changes.sum() != codes.max() or (changes & ~later).any():
         raise DataError(
-            "{argument} returned labels that overlap in time, so that matches could be predicted "
-            "from later ones",
+            "{argument} returned labels that overlap in time, so that later matches could be used "
+            "to predict earlier ones",
             "Return one label for each interval of time.",
             argument=argument,
         )
@@ -65,12 +65,11 @@ def number_periods(index: Index, every: Period, argument: str) -> np.ndarray:
 def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
     """Number days, weeks, months or years."""
     if every not in _CALENDAR:
-        raise DataError(
-            f"{{argument}} is {{value}}, but must be {', '.join(map(repr, _CALENDAR))} or a "
-            "function from times to labels",
+        raise invalid(
+            argument,
+            every,
+            f"but must be {', '.join(map(repr, _CALENDAR))} or a function from times to labels",
             "Such a function is `lambda times: times.astype('datetime64[h]')`.",
-            argument=argument,
-            value=every,
         )
     if index.scale.dates:
         dates = index.scale.to_user(index.times)
@@ -80,12 +79,12 @@ def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
     elif index.unit in UNITS:
         days = index.times * UNITS[index.unit]
     else:
-        raise DataError(
-            "{argument} is {value}, but the times of the data are numbers without a unit",
+        raise invalid(
+            argument,
+            every,
+            "but the times of the data are numbers without a unit",
             "Pass a function from times to labels, such as `numpy.floor`, or build the data set "
             f"with `unit=`, one of {', '.join(UNITS)}.",
-            argument=argument,
-            value=every,
         )
     return np.floor((days + (_THURSDAY if every == "week" else 0)) / UNITS[every]).astype(np.int64)
 

@@ -1,24 +1,23 @@
-"""Prediction queries: named features at times, as arrays of feature numbers."""
+"""Read prediction queries: named features at times, as arrays of feature numbers."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain, repeat
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxkick.data.aspect_columns import AspectNames, SideAspects, read_aspects
+from jaxkick.data.aspect_columns import SideAspects, read_aspects
 from jaxkick.data.columns import (
-    TimeScale,
     as_column,
     holds_texts,
     is_missing,
     to_floats,
     to_list,
 )
-from jaxkick.data.encoding import Played
+from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.reading import naming_columns, read_frame
-from jaxkick.data.schema import HOME, Feature, Schema
+from jaxkick.data.schema import HOME, Feature
 from jaxkick.data.sides import (
     Block,
     Lineup,
@@ -30,10 +29,9 @@ from jaxkick.data.sides import (
     read_further,
     read_side,
 )
-from jaxkick.errors import Checks, DataError, did_you_mean, plain, suggest_names
+from jaxkick.errors import Checks, DataError, did_you_mean, invalid, plain, suggest_names
 
 __all__ = [
-    "Directory",
     "Match",
     "Query",
     "check_known",
@@ -50,30 +48,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Directory(Protocol):
-    """Names, groups, times and matches played: what a data set's index and a stream share."""
-
-    @property
-    def names(self) -> tuple[Hashable, ...]: ...
-    @property
-    def groups(self) -> tuple[str, ...]: ...
-    @property
-    def scale(self) -> TimeScale: ...
-    @property
-    def schema(self) -> Schema | None: ...
-    @property
-    def library(self) -> str | None: ...
-    @property
-    def aspects(self) -> AspectNames: ...
-    @property
-    def latest(self) -> float: ...
-    def to_time(self, times: Any, argument: str = "times") -> np.ndarray: ...
-    def feature_ids(self, names: Iterable[Hashable]) -> np.ndarray: ...
-    def group_of(self, name: Hashable) -> str: ...
-    def members(self, group: str) -> list[Hashable]: ...
-    def played(self, name: Hashable, until: float) -> Played: ...
-
-
 class Query(NamedTuple):
     """Linear combinations of features at times, and the shape of the answers.
 
@@ -83,8 +57,7 @@ class Query(NamedTuple):
         features: feature numbers [Q, P]; -1 in an empty slot and for an unknown feature.
         groups: names of the groups of the features [Q, P]; empty in an empty slot.
         coefficients: coefficients [Q, P]; 0 in an empty slot.
-        codes: numbers [Q, P] that are equal where names are, also unknown ones; -1 in an empty
-            slot.
+        codes: numbers [Q, P] that identify names, including unknown ones; -1 in an empty slot.
         aspects: coefficients [Q, P] by the name of the aspect; `None` in data without aspects.
     """
 
@@ -98,25 +71,25 @@ class Query(NamedTuple):
 
 
 def read_query(
-    directory: Directory,
+    directory: AbstractDirectory,
     times: Any,
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
     allow_unknown: bool = False,
     aspects: Mapping[str, np.ndarray | None] | None = None,
 ) -> Query:
-    """Read combinations of features at times; a single one of either is used for all.
+    """Read combinations of features at times; a single combination or time is used for all.
 
     Args:
         directory: names, groups and times.
         times: one time or many, in the user's terms.
-        sides: for each argument a name or a mapping from names to coefficients, or a list for
-            many combinations, and the sign of their coefficients. The cells of such a list are
-            those of `Dataset.from_pairs`: names, lists or tuples of names, and mappings.
+        sides: for each argument its value and the sign of its coefficients. The value is a name,
+            a mapping from names to coefficients, or a list for many combinations; elements of a
+            list are names, lists or tuples of names, and mappings, as in `Dataset.from_pairs`.
         covariates: further features by name, each with one coefficient or many.
         allow_unknown: whether names that the directory does not have are allowed.
-        aspects: for each side its coefficients of aspects, [A] or [Q, A]; the general skill if
-            there are none.
+        aspects: for each side its coefficients of aspects, [A] or [Q, A]; by default only the
+            general skill.
 
     Raises:
         DataError: if an argument cannot be read, or a name is unknown and not allowed.
@@ -127,40 +100,32 @@ def read_query(
         raise DataError("{argument} is missing", "Give a time.", argument="time", row=row)
     for argument, (values, _) in sides.items():
         _check_ambiguous(argument, values)
-    sides = {name: (_without_array(values), sign) for name, (values, sign) in sides.items()}
-    covariates = {name: _without_array(values) for name, values in covariates.items()}
     schema = directory.schema
-    arguments = {name: values for name, (values, _) in sides.items()}
-    arguments |= {f"covariates[{name!r}]": values for name, values in covariates.items()}
-    lengths = {name: len(values) for name, values in arguments.items() if _is_many(values)}
+    covariates = {name: _without_array(values) for name, values in covariates.items()}
+    arguments = {name: _without_array(values) for name, (values, _) in sides.items()}
+    columns = arguments | {f"covariates[{name!r}]": x for name, x in covariates.items()}
+    lengths = {name: len(values) for name, values in columns.items() if _is_many(values)}
     if numbers.ndim:
         lengths["time"] = len(numbers)
     for own in (aspects or {}).values():
         if own is not None and own.ndim > 1 and len(own) > 1:
             lengths["covariates"] = len(own)
     count = _common_length(lengths)
-    vocabulary = Vocabulary()
-    blocks = []
-    for argument, (values, sign) in sides.items():
-        one_for_all = argument not in lengths
-        block = read_side(
-            [values] if one_for_all else values,
-            sign,
-            vocabulary,
-            argument,
-            1 if one_for_all else count,
-        )
+    vocabulary, blocks = Vocabulary(), []
+    for argument, values in arguments.items():
+        cells = values if argument in lengths else [values]
+        block = read_side(cells, sides[argument][1], vocabulary, argument, len(cells))
         empty = np.flatnonzero((block.features < 0).all(axis=1))
         if empty.size:
             raise DataError(
                 "{argument} has no competitor",
                 "Name at least one.",
                 argument=argument,
-                row=None if one_for_all else int(empty[0]),
+                row=int(empty[0]) if argument in lengths else None,
                 count=len(empty),
             )
-        repeats = count if one_for_all else 1
-        block = block.map(lambda part, repeats=repeats: np.repeat(part, repeats, axis=0))
+        rows = np.zeros(count, int) if len(cells) == 1 else slice(None)
+        block = block.map(lambda part, rows=rows: part[rows])
         own = None if aspects is None else aspects.get(argument)
         if own is not None:
             shape = (*block.features.shape, own.shape[-1])
@@ -179,14 +144,14 @@ def read_query(
         label = f"covariates[{name!r}]"
         blocks.append(read_covariate(name, values, vocabulary, label, count))
     block = join([*blocks, *chain.from_iterable(further.values())])
-    block = block.with_aspects(len(directory.aspects.names))
+    block = block.with_aspects(len(directory.known_aspects.names))
     _check(block, vocabulary, bool(lengths))
     names = vocabulary.names()
     # The last element is for empty slots, whose code is -1.
     ids = np.append(directory.feature_ids(names), -1)
     if not allow_unknown:
         _check_labels(directory, labels, bool(lengths))
-        # A competitor may be new to a label or to an opponent, so these features are not checked.
+        # Skills by label or opponent may be new, so they are not checked.
         parts = zip([*sides, *["covariates"] * len(covariates)], blocks, strict=True)
         _check_known(directory, names, ids, parts, bool(lengths))
     block = block.compact()
@@ -198,9 +163,7 @@ def read_query(
         groups=groups[block.features],
         coefficients=block.coefficients,
         codes=block.features,
-        aspects=None
-        if block.aspects is None
-        else dict(zip(directory.aspects.names, np.moveaxis(block.aspects, -1, 0), strict=True)),
+        aspects=directory.known_aspects.by_name(block.aspects),
     )
 
 
@@ -221,7 +184,7 @@ class Match(NamedTuple):
 
 
 def read_match(
-    directory: Directory,
+    directory: AbstractDirectory,
     first: Any,
     second: Any,
     covariates: Mapping[Hashable, ArrayLike] | None,
@@ -229,11 +192,11 @@ def read_match(
 ) -> Match:
     """Read matches by name; `home` is +1 if the first side is at home, -1 the second, 0 neutral."""
     if covariates is not None and not isinstance(covariates, Mapping):
-        raise DataError(
-            "{argument} is {value}, but must be a mapping from names to coefficients",
+        raise invalid(
+            "covariates",
+            covariates,
+            "but must be a mapping from names to coefficients",
             "For the side at home, pass {home=1} or {home=-1}.",
-            argument="covariates",
-            value=covariates,
             mentions=["home=1", "home=-1"],
         )
     given, others = split_aspects(directory, covariates or {})
@@ -248,10 +211,8 @@ def read_match(
         try:
             sides = np.asarray(home, np.float64)
         except (TypeError, ValueError):
-            raise DataError(
-                "{argument} is {value}, but must be +1 (first at home), -1 (second) or 0 (neutral)",
-                argument="home",
-                value=home,
+            raise invalid(
+                "home", home, "but must be +1 (first at home), -1 (second) or 0 (neutral)"
             ) from None
         extra[HOME] = check_home(np.atleast_1d(sides)).reshape(sides.shape)[()]
     _check_sides(first, second)
@@ -259,9 +220,9 @@ def read_match(
 
 
 def split_aspects(
-    directory: Directory, values: Mapping[Hashable, Any]
+    directory: AbstractDirectory, values: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, Any], dict[Hashable, Any]]:
-    """Separate the values of aspects from those of covariates; labels may be both."""
+    """Separate values of aspects from values of covariates; labels may be both."""
     columns, labels = (), ()
     if directory.schema is not None:
         columns, labels = directory.schema.aspect_columns, directory.schema.interactions
@@ -271,12 +232,12 @@ def split_aspects(
 
 
 def read_side_aspects(
-    directory: Directory,
+    directory: AbstractDirectory,
     values: Mapping[Hashable, Any],
     num_sides: int = 2,
     argument: str = "covariates",
 ) -> SideAspects | None:
-    """The coefficients of aspects of both sides of matches, or of the sides of events."""
+    """Read the coefficients of aspects of both sides of matches, or of the sides of events."""
     schema = directory.schema
     if schema is None or schema.aspects is None:
         return None
@@ -286,7 +247,7 @@ def read_side_aspects(
         for part in (value if isinstance(value, tuple) else [value])
     ]
     count = max([len(part) for part in many if _is_many(part)], default=1)
-    aspects = read_aspects(schema, values, count, directory.aspects, num_sides)
+    aspects = read_aspects(schema, values, count, directory.known_aspects, num_sides)
     if any(np.isnan(side).any() for side in aspects.sides):
         raise DataError(
             "a label or number of an aspect is missing", "Give all of them.", argument=argument
@@ -294,7 +255,7 @@ def read_side_aspects(
     return aspects
 
 
-def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
+def read_matches(directory: AbstractDirectory, frame: Any) -> tuple[Match, Any]:
     """Read matches and their times from a table with the columns of the data's own table."""
     if directory.schema is None:
         raise DataError(
@@ -307,12 +268,7 @@ def read_matches(directory: Directory, frame: Any) -> tuple[Match, Any]:
         first, second = (
             _side_cells(side, argument, num_rows) for argument, (side, _) in columns.sides.items()
         )
-        covariates = {
-            name: values
-            if holds_texts(values)
-            else to_floats(values, f"covariates[{name!r}]", num_rows)
-            for name, values in columns.covariates.items()
-        }
+        covariates = _labels_or_numbers(columns.covariates, "covariates", num_rows)
         covariates = read_covariates(directory, covariates | dict(columns.labels))
         aspects = read_side_aspects(directory, columns.aspects)
         _check_sides(first, second)
@@ -355,7 +311,7 @@ def read_field(competitors: Any) -> tuple[list, list[str]]:
     return sides, [" + ".join(map(str, side)) for side in members]
 
 
-def read_ranking(directory: Directory, frame: Any) -> Fields:
+def read_ranking(directory: AbstractDirectory, frame: Any) -> Fields:
     """Read events and their times from a table with the columns of the data's own table."""
     schema = directory.schema
     with naming_columns(schema):
@@ -363,21 +319,16 @@ def read_ranking(directory: Directory, frame: Any) -> Fields:
         ranked, num_sides = columns.ranked, len(columns.ranked.names)
         times = np.asarray(directory.to_time(columns.times, "time"))
         ranked.check(Checks(num_sides, rows=ranked.rows), times)
-        covariates = {
-            name: values
-            if holds_texts(values)
-            else to_floats(values, f"features[{name!r}]", num_sides)
-            for name, values in columns.covariates.items()
-        }
+        covariates = _labels_or_numbers(columns.covariates, "features", num_sides)
         covariates = read_covariates(directory, covariates, "features")
         aspects = read_side_aspects(directory, columns.aspects, 1)
     return Fields(ranked.names, columns.times, covariates, ranked.events, ranked.sides, aspects)
 
 
 def read_covariates(
-    directory: Directory, covariates: Mapping[Hashable, Any], argument: str = "covariates"
+    directory: AbstractDirectory, covariates: Mapping[Hashable, Any], argument: str = "covariates"
 ) -> dict[Hashable, Any]:
-    """Check the names of covariates, and replace columns of texts by a feature for each label."""
+    """Check the names of covariates, and convert columns of texts to a feature for each label."""
     schema = directory.schema
     roles = () if schema is None else schema.interactions
     known = {HOME, *roles, *(() if schema is None else (name for name, _ in schema.covariates))}
@@ -399,11 +350,7 @@ def read_covariates(
                 feature = Feature(label, str(name))
                 if is_missing(label) or directory.group_of(feature) not in directory.groups:
                     check_name(name)
-                    raise DataError(
-                        "{argument} is {value}, but must be a number",
-                        argument=f"{argument}[{name!r}]",
-                        value=label,
-                    )
+                    raise invalid(f"{argument}[{name!r}]", label, "but must be a number")
                 there = [float(each == label) for each in labels]
                 numeric[feature] = there if _is_many(values) else 1.0
             continue
@@ -412,8 +359,18 @@ def read_covariates(
     return numeric
 
 
+def _labels_or_numbers(
+    columns: Mapping[Hashable, Any], argument: str, num_rows: int
+) -> dict[Hashable, Any]:
+    """Convert columns to numbers, unless they hold labels."""
+    return {
+        name: x if holds_texts(x) else to_floats(x, f"{argument}[{name!r}]", num_rows)
+        for name, x in columns.items()
+    }
+
+
 def _side_cells(side: Any, argument: str, num_rows: int) -> list:
-    """One name, list or mapping for each match."""
+    """List one name, list or mapping for each match."""
     if not isinstance(side, Lineup):
         return to_list(side)
     vocabulary = Vocabulary()
@@ -432,19 +389,19 @@ def _check_sides(first: Any, second: Any) -> None:
     sides = [_without_array(side) for side in (first, second)]
     lengths = {len(side) for side in sides if _is_many(side)}
     if len(lengths) > 1:
-        # This has an error of its own, as missing names have.
+        # Different lengths are refused later.
         return
     cells = [side if _is_many(side) else repeat(side, *lengths or [1]) for side in sides]
     for row, (one, other) in enumerate(zip(*cells, strict=True)):
         same = one == other
-        # Arrays and missing values have other answers.
+        # For arrays, `==` is not a boolean.
         if isinstance(same, (bool, np.bool_)) and same and not is_missing(one):
-            raise DataError(
-                "{argument} is {value}, which is also the first side",
+            raise invalid(
+                "second",
+                plain(other),
+                "which is also the first side",
                 "Name two competitors.",
-                argument="second",
                 row=row if lengths else None,
-                value=plain(other),
             )
 
 
@@ -466,13 +423,13 @@ def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
 
 
 def _check_known(
-    directory: Directory,
+    directory: AbstractDirectory,
     names: list[Hashable],
     ids: np.ndarray,
     parts: Iterable[tuple[str, Block]],
     many: bool,
 ) -> None:
-    """Refuse names that the directory does not have; a coefficient of zero is no use of one."""
+    """Refuse unknown names, unless their coefficients are zero."""
     for argument, (features, coefficients, _) in parts:
         unknown = (ids[features] < 0) & (features >= 0) & (coefficients != 0.0)
         rows = np.flatnonzero(unknown.any(axis=1))
@@ -483,8 +440,8 @@ def _check_known(
         raise unknown_name(directory, name, argument, row=row, count=len(rows))
 
 
-def _check_labels(directory: Directory, labels: Mapping[str, list], many: bool) -> None:
-    """Refuse labels that no competitor of the directory has a skill for."""
+def _check_labels(directory: AbstractDirectory, labels: Mapping[str, list], many: bool) -> None:
+    """Refuse labels for which no competitor has a skill."""
     for role, values in labels.items():
         features = (name for name in directory.names if isinstance(name, Feature))
         known = {feature.label for feature in features if feature.role == role}
@@ -492,26 +449,26 @@ def _check_labels(directory: Directory, labels: Mapping[str, list], many: bool) 
             if not is_missing(label) and label not in known:
                 some = ", ".join(sorted(map(repr, known))[:5])
                 hint = did_you_mean(label, known) or f"Known labels are, for example, {some}."
-                raise DataError(
-                    "{argument} is {value}, which is not in the data",
+                raise invalid(
+                    f"covariates[{role!r}]",
+                    plain(label),
+                    "which is not in the data",
                     f"{hint} For a new label with the prior's scores, pass {{allow_unknown=True}}.",
-                    argument=f"covariates[{role!r}]",
                     row=row if many else None,
-                    value=plain(label),
                     mentions=["allow_unknown=True"],
                 )
 
 
 def read_names(names: Any) -> list[Hashable]:
-    """Read a list of names; a single name stands for a list of one."""
+    """Read a list of names, or a single name."""
     names = [names] if isinstance(names, (str, bytes, Feature)) else list(names)
     if not names:
         raise DataError("{argument} is empty", "Give at least one name.", argument="names")
     return names
 
 
-def check_known(directory: Directory, names: Iterable[Hashable], argument: str) -> None:
-    """Refuse names that the directory does not have."""
+def check_known(directory: AbstractDirectory, names: Iterable[Hashable], argument: str) -> None:
+    """Refuse unknown names."""
     names = list(names)
     for name in names:
         if not isinstance(name, Hashable):
@@ -527,7 +484,11 @@ def check_known(directory: Directory, names: Iterable[Hashable], argument: str) 
 
 
 def unknown_name(
-    directory: Directory, name: Hashable, argument: str, may_be_new: bool = True, **where: Any
+    directory: AbstractDirectory,
+    name: Hashable,
+    argument: str,
+    may_be_new: bool = True,
+    **where: Any,
 ) -> DataError:
     """Make the error for an unknown name, with the closest known ones.
 
@@ -557,7 +518,7 @@ def unknown_name(
 
 
 def _check_ambiguous(argument: str, values: Any) -> None:
-    """Refuse a bare tuple or set, which may be meant as a line-up or as many matches."""
+    """Refuse a bare tuple or set, which could mean a line-up or several matches."""
     if isinstance(values, (tuple, set, frozenset)) and not isinstance(values, Feature):
         kind = type(values).__name__
         raise DataError(
@@ -569,23 +530,23 @@ def _check_ambiguous(argument: str, values: Any) -> None:
 
 
 def _without_array(values: Any) -> Any:
-    """The value of an array without dimensions."""
+    """Convert an array without dimensions to its value."""
     return values.item() if getattr(values, "ndim", None) == 0 else values
 
 
 def _is_many(values: Any) -> bool:
-    """Return whether an argument gives one value for each query rather than one for all."""
+    """Return whether an argument has one value for each query instead of one for all."""
     return hasattr(values, "__len__") and not isinstance(values, (str, bytes, Mapping, Feature))
 
 
 def _for_all(values: Any, count: int) -> list:
-    """One value for each query."""
+    """List one value for each query."""
     many = list(values) if _is_many(values) else [values]
     return many * count if len(many) == 1 else many
 
 
 def _common_length(lengths: Mapping[str, int]) -> int:
-    """The number of queries, which all lists share."""
+    """Return the number of queries; all lists must have this length."""
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"`{argument}` has {length:,}" for argument, length in lengths.items())
         raise DataError(

@@ -1,4 +1,4 @@
-"""Rankings from tables: one row for each side of an event, or one row for each event."""
+"""Read rankings from tables with one row for each side of an event, or for each event."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from jaxkick.data.columns import (
 )
 from jaxkick.data.schema import POINTS
 from jaxkick.data.sides import Vocabulary, cell_kind
-from jaxkick.errors import Checks, DataError, plain
+from jaxkick.errors import Checks, DataError, invalid, plain
 
 __all__ = ["RankedSides", "dense_places", "read_sides", "read_wide"]
 
@@ -33,13 +33,13 @@ class RankedSides(NamedTuple):
     Attributes:
         names: a name, or a list of names, for each side.
         events: the number of each side's event.
-        rows: the row of the table that each side starts at.
-        sides: the side of each row of the table; `None` if a row has several sides.
+        rows: the first row of each side in the table.
+        sides: the side of each row of the table; `None` if rows have several sides.
         labels: the name of each event.
-        numbers: the rank of each side, or minus its points; NaN where there is none, and `None`
-            for events of the future.
-        by_points: whether numbers are points, of which any are possible.
-        uneven: by argument, the sides whose members differ in it.
+        numbers: the rank of each side, or minus its points; NaN if missing. `None` for future
+            events.
+        by_points: True if numbers are points, which may have any value.
+        uneven: for each argument, the sides with members that differ in it.
     """
 
     names: list
@@ -52,7 +52,7 @@ class RankedSides(NamedTuple):
     uneven: dict[str, np.ndarray]
 
     def pick(self, column: Column, argument: str) -> Column:
-        """Take the value of each side out of a column; all members of a team have the same."""
+        """Take the value of each side from a column; note teams with members that differ."""
         num_rows = len(self.labels if self.sides is None else self.sides)
         check_length(column, argument, num_rows)
         if self.sides is not None and len(self.sides) > len(self.rows):
@@ -63,11 +63,11 @@ class RankedSides(NamedTuple):
         return take_rows(column, self.rows)
 
     def places(self) -> np.ndarray:
-        """The place of each side: 1 for the best, equal for ties, 0 where it has none."""
+        """The place of each side: 1 for the best, equal for ties, 0 without a place."""
         return dense_places(self.events, self.numbers)
 
     def check(self, checks: Checks, times: np.ndarray) -> None:
-        """Refuse sides that stand in an event twice or alone, and impossible times and ranks."""
+        """Refuse repeated competitors, events with one side, and impossible times and ranks."""
         missing = np.array([is_missing(label) for label in self.labels])[self.events]
         checks.refuse(missing, "{argument} is missing", "Name the event of every row", "event")
         for argument, bad in self.uneven.items():
@@ -100,7 +100,7 @@ class RankedSides(NamedTuple):
             self._refuse(
                 checks,
                 _has_hole(self.events, self.numbers) & ~wrong,
-                "{argument} is {value} in {event}, but nobody has the rank before",
+                "{argument} is {value} in {event}, but no side has the rank before it",
                 "Add the missing row, or number the ranks of each event again",
                 "rank",
                 self.numbers,
@@ -125,7 +125,7 @@ class RankedSides(NamedTuple):
         argument: str,
         values: np.ndarray | None = None,
     ) -> None:
-        """Refuse sides; `{event}` in the problem stands for the event of the first one."""
+        """Refuse sides; `{event}` in the problem is replaced by the event of the first one."""
         if bad.any():
             label = self.labels[self.events[int(np.argmax(bad))]]
             event = "the event" if self.sides is None else f"the event {label!r}"
@@ -134,7 +134,7 @@ class RankedSides(NamedTuple):
 
 
 def dense_places(events: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The place of each number within its event, without holes; 0 for NaN."""
+    """Rank numbers within their events, without gaps; 0 for NaN."""
     order = np.lexsort((numbers, events))
     number, event = numbers[order], events[order]
     opens = np.append(True, event[1:] != event[:-1])
@@ -145,12 +145,12 @@ def dense_places(events: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any) -> RankedSides:
-    """Read one side of an event for each row, or for each team.
+    """Read sides of events from rows or teams.
 
     Args:
         competitor: the name of the competitor in each row, or the names of a side.
         event: the event of each row.
-        team: the team of each row, whose members are one side; or `None`.
+        team: the team of each row, or `None`; the members of a team are one side.
         rank: the rank of each row, or `None`.
         points: the points of each row, or `None`.
 
@@ -179,13 +179,13 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
 
 
 def read_wide(columns: Sequence[Column]) -> RankedSides:
-    """Read one event from each row, with its competitors from the first place to the last."""
+    """Read one event from each row, with competitors from the first place to the last."""
     for column in columns:
         check_length(column, "competitor", len(columns[0]))
     cells = []
     for row in zip(*map(to_list, columns), strict=True):
         there = [not is_missing(name) for name in row]
-        # An empty cell between names is kept, and refused as a missing name.
+        # Empty cells between names are kept, and refused as missing names.
         cells.append(row[: max(1, len(there) - there[::-1].index(True) if any(there) else 0)])
     sizes = list(map(len, cells))
     rows = np.repeat(np.arange(len(cells)), sizes)
@@ -197,7 +197,7 @@ def read_wide(columns: Sequence[Column]) -> RankedSides:
 
 
 def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:
-    """Numbers; NaN for missing cells and words such as "DNF"."""
+    """Read numbers; NaN for missing cells and words such as "DNF"."""
     column = as_column(column, argument)
     check_length(column, argument, num_rows)
     try:
@@ -221,7 +221,7 @@ def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:
 
 
 def _join_teams(events: np.ndarray, names: list, teams: list) -> tuple[np.ndarray, list[list]]:
-    """The side of each row, and the names of each side; a row without a team is a side."""
+    """Number the side of each row and list its names; a row without a team is a side."""
     keys = [
         (event, row if is_missing(team) else (team,))
         for row, (event, team) in enumerate(zip(events.tolist(), teams, strict=True))
@@ -231,19 +231,19 @@ def _join_teams(events: np.ndarray, names: list, teams: list) -> tuple[np.ndarra
     members: list[list] = [[] for _ in numbers]
     for row, (number, name) in enumerate(zip(side.tolist(), names, strict=True)):
         if cell_kind(type(name)) is not Hashable:
-            raise DataError(
-                "{argument} is {value}, but `team` joins the names of several rows",
+            raise invalid(
+                "competitor",
+                name,
+                "but `team` joins the names of several rows",
                 "Pass one of the two: lists of names, or a column of teams.",
-                argument="competitor",
                 row=row,
-                value=name,
             )
         members[number].append(name)
     return side, members
 
 
 def _repeated(events: np.ndarray, names: list) -> list:
-    """For each side, a competitor who was in the event before; `None` if there is none."""
+    """Find for each side a competitor that occurs earlier in the event; `None` if none does."""
     seen: set[tuple] = set()
     repeated = []
     for event, cell in zip(events.tolist(), names, strict=True):
@@ -259,9 +259,9 @@ def _repeated(events: np.ndarray, names: list) -> list:
 
 
 def _has_hole(events: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Return whether a rank comes after one that nobody has, which no tie explains.
+    """Return whether the rank before this one is missing, and no tie explains it.
 
-    After a tie of two for rank 2 comes rank 3 or rank 4.
+    After two sides of rank 2, the next rank may be 3 or 4.
     """
     order = np.lexsort((ranks, events))
     order = order[np.isfinite(ranks[order])]

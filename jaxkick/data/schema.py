@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from jaxkick.data.columns import plain_value
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = [
     "ATTACK",
@@ -36,27 +36,27 @@ __all__ = [
 ]
 
 DEFAULT_GROUP = "skill"
-"""The group of features that no rule assigns to another one."""
+"""The default group."""
 
 GENERAL = "skill"
-"""The aspect that is the general skill of a competitor: it counts in every match."""
+"""The aspect for a competitor's general skill, which counts in every match."""
 
 HOME = "home"
-"""The feature of the home advantage, and its group."""
+"""The name of the home advantage's feature and group."""
 
 LEVEL = "level"
-"""The feature that all counts share, and its group."""
+"""The name of the feature that all counts share, and of its group."""
 
 ATTACK, DEFENCE = ROLES = ("attack", "defence")
 
 PAIR = "pair"
-"""The role of the skill of a competitor against one other, and its group."""
+"""The role and group of skills against a single opponent."""
 
 TIE = "tie"
-"""The role of the part of a competitor in the frequency of ties, and its group."""
+"""The role and group of competitors' effects on the frequency of ties."""
 
 NOISE = "noise"
-"""The feature of the logarithm of the scale of noise, which all matches share, and its group."""
+"""The name of the shared log noise scale's feature and group."""
 
 WORDS, WINNER = "words", "winner"
 
@@ -73,6 +73,8 @@ _Side: TypeAlias = str | tuple[tuple[str, str | float], ...]
 Meaning: TypeAlias = str | tuple[tuple[Any, float | None], ...] | None
 """The meaning of the values in a column of outcomes; see `Schema.outcomes`."""
 
+_RANKING = ("event", "rank", "points", "team")
+
 _OUTCOMES = {
     "outcome": "outcome {0!r}",
     "result": "result of {0!r} and {1!r}",
@@ -82,11 +84,10 @@ _OUTCOMES = {
 
 
 class Feature(NamedTuple):
-    """The key of one of several skills of a competitor.
+    """The key of a feature: one of several skills of a competitor, or the label of a covariate.
 
     For example `Feature("Bayern", "attack")`, `Feature("Ada", "surface", "clay")`, or
-    `Feature("Ada", "pair", "Ben")`. The label of a covariate is a feature, too:
-    `Feature("Wembley", "stadium")`.
+    `Feature("Ada", "pair", "Ben")`; for the label of a covariate `Feature("Wembley", "stadium")`.
 
     Attributes:
         name: the name of the competitor, or the label of a covariate.
@@ -119,41 +120,21 @@ def with_role(side: Any, role: str) -> Any:
 
 @dataclass(frozen=True)
 class Schema:
-    """The arguments of `Dataset.from_frame` that say what the columns of a table mean.
+    """The meaning of the columns of a table.
 
     It is kept with the data, so that `update`, `forecast` and streams read later tables alike.
 
+    The attributes are the arguments of `Dataset.from_frame` and `Dataset.from_rankings` with the
+    same names, in a form that can be hashed: mappings are tuples of pairs. In addition:
+
     Attributes:
-        time: the column of times, or one time for all matches.
-        first: the column of the first side; or pairs of a column of names and a column of
-            coefficients (or one number) for a line-up over several columns.
-        second: the same for the second side.
-        outcome: the column of outcomes, one outcome for all, or `None`.
-        outcomes: what the values of this column mean: pairs of a value and its number, `"words"`,
-            `"winner"` (the name of the winner), or `None` for numbers and booleans.
-        result: two columns of points, read as win, tie or loss.
-        difference: two columns of points, read as their difference.
-        counts: two columns of points, read as two counts.
-        home: the column that says who is at home, `True` for the first side, or `None`.
-        neutral: the column that says which matches are on neutral ground, or `None`.
-        weight: the column of weights, one weight for all, or `None`.
-        covariates: names of further features with their columns or numbers.
-        interactions: columns of labels, for each of which competitors have a further skill.
-        pairs: whether every pair of competitors has a further skill.
-        tie_effects: whether competitors differ in how often they tie.
-        noise_effects: whether the scale of noise changes with time.
-        aspects: names of aspects of competitors with what they come from: `True` for the side
-            at home, a column for both sides, or a column or number for each side. `None`
-            without aspects; with `counts`, `()` if attack and defence are the only ones, and
-            `None` if they are features of their own.
-        event: the column of events, of a table with one row for each side; `first` is then the
-            column of the competitors, and there is no `second`.
-        rank: the column of ranks, the best of which is 1, or `None`.
-        points: the column of points, of which the larger are better, or `None`.
-        team: the column of teams, whose members are one side, or `None`.
-        dnf: whether sides without a place finished `"last"`, or are left out (`"drop"`).
-        places: the columns of the competitors from the first place to the last, of a table with
-            one row for each event.
+        first: the column of the first side, or of the competitors of a ranking; a line-up over
+            several columns is pairs of a column of names and a column or number of coefficients.
+        covariates: the covariates of matches, or the features of rankings.
+        aspects: `None` without aspects. With `counts`, `()` if attack and defence are the only
+            ones, and `None` if they are features of their own.
+        places: the columns of competitors, from the first place to the last, of a table with one
+            row for each event.
     """
 
     time: str | float
@@ -207,21 +188,17 @@ class Schema:
                 "Pass `home=` or `neutral=` as well.",
                 argument="aspects",
             )
-        added_by = {HOME: "home", LEVEL: "counts", TIE: "tie_effects", NOISE: "noise_effects"}
-        reserved = {HOME: self.has_home, LEVEL: self.counts is not None, TIE: self.tie_effects}
-        reserved[NOISE] = self.noise_effects
-        for name in self.interactions:
-            if any(covariate == name for covariate, _ in self.covariates):
-                problem = f"`interactions` and `covariates` both have the name {name!r}"
-                raise DataError(problem, "Rename the covariate.")
-        for name, added in reserved.items():
-            if added and any(covariate == name for covariate, _ in self.covariates):
-                raise DataError(
-                    f"{{argument}} has the name {name!r}, which is reserved for the feature that "
-                    f"`{added_by[name]}` adds",
-                    "Rename the covariate.",
-                    argument="covariates",
-                )
+        names = {name for name, _ in self.covariates}
+        for name in names.intersection(self.interactions):
+            problem = f"`interactions` and `covariates` both have the name {name!r}"
+            raise DataError(problem, "Rename the covariate.")
+        for name in names.intersection(self.added):
+            raise DataError(
+                f"{{argument}} has the name {name!r}, which is reserved for the feature that "
+                f"`{self.added[name]}` adds",
+                "Rename the covariate.",
+                argument="covariates",
+            )
         if self.home is True and not given:
             raise DataError(
                 "Without outcomes the first side won every match, and `home=True` puts every "
@@ -288,8 +265,7 @@ class Schema:
             DataError: if arguments are missing or contradict each other.
         """
         if dnf not in ("last", "drop"):
-            problem = "{argument} is {value}, but must be 'last' or 'drop'"
-            raise DataError(problem, argument="dnf", value=dnf)
+            raise invalid("dnf", dnf, "but must be 'last' or 'drop'")
         covariates = tuple(read_mapping("features", features).items())
         own = _read_aspects(aspects, counts=False, num_sides=1)
         if isinstance(competitor, (list, tuple)):
@@ -306,8 +282,7 @@ class Schema:
                 raise DataError("{argument} needs at least two columns", argument="competitor")
             return cls(time=time, places=tuple(competitor), aspects=own, dnf=dnf)
         if not isinstance(competitor, str):
-            problem = "{argument} is {value}, but must be a column, or a list of them"
-            raise DataError(problem, argument="competitor", value=competitor)
+            raise invalid("competitor", competitor, "but must be a column, or a list of them")
         if event is None:
             raise DataError(
                 "{argument} is missing",
@@ -342,7 +317,7 @@ class Schema:
 
     @property
     def has_second_score(self) -> bool:
-        """True if a match has a second score without an outcome: for ties, or for the noise."""
+        """True if a match has a second score, for ties or for the noise, without an outcome."""
         return self.tie_effects or self.noise_effects
 
     @property
@@ -352,13 +327,24 @@ class Schema:
 
     @property
     def has_roles(self) -> bool:
-        """True if attack and defence are features of their own, not aspects of one."""
+        """True if attack and defence are separate features instead of aspects of one."""
         return self.counts is not None and self.aspects is None
 
     @property
     def has_home(self) -> bool:
         """True if matches have a side at home."""
         return self.neutral is not None or self.home not in (None, False)
+
+    @property
+    def added(self) -> dict[Hashable, str]:
+        """The features that arguments add, with these arguments."""
+        used = {
+            HOME: ("home", self.has_home),
+            LEVEL: ("counts", self.counts is not None),
+            TIE: ("tie_effects", self.tie_effects),
+            NOISE: ("noise_effects", self.noise_effects),
+        }
+        return {name: argument for name, (argument, is_used) in used.items() if is_used}
 
     @property
     def reading(self) -> str | None:
@@ -368,7 +354,7 @@ class Schema:
 
     @property
     def defines_losses(self) -> bool:
-        """True if the table says which outcomes are losses, so that 0 can only be a tie."""
+        """True if the table defines losses, so that 0 can only be a tie."""
         if self.is_ranking:
             return True
         if self.outcomes is None:
@@ -378,62 +364,60 @@ class Schema:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The column, or pair of columns, that each argument names; for error messages."""
-        arguments = ("time", "first", "second", "weight", "home", "neutral")
-        rankings = ("event", "rank", "points", "team")
-        named: dict[str, Any] = {
-            argument: getattr(self, argument) or None for argument in arguments + rankings
-        }
+        """The column or pair of columns of each argument, for error messages."""
+        plain = ("time", "first", "second", "weight", "home", "neutral")
+        named: dict[str, Any] = {name: getattr(self, name) for name in (*plain, *_RANKING)}
         if self.is_ranking:
             named["competitor"] = named.pop("first")
-        given = [name for name in _OUTCOMES if getattr(self, name) is not None]
-        if given:
-            named[given[0]] = getattr(self, given[0])
-        home = self.home if isinstance(self.home, str) else self.neutral
-        named |= {self.covariate_argument(HOME): home} if self.has_home else {}
+        named["outcome"] = self.outcome
+        if self.has_home:
+            home = self.home if isinstance(self.home, str) else self.neutral
+            named[self.covariate_argument(HOME)] = home
         named |= {self.covariate_argument(name): column for name, column in self.covariates}
         named |= {f"interactions[{column!r}]": column for column in self.interactions}
         named |= {f"aspects[{name!r}]": column for name, column in self.aspects or ()}
-        points = [name for name in given if name != "outcome"]
-        return {
-            name: column
-            for name, column in named.items()
-            if isinstance(column, str) or name in points
-        }
+        columns = {name: each for name, each in named.items() if isinstance(each, str) and each}
+        return columns | ({self.reading: getattr(self, self.reading)} if self.reading else {})
 
     def is_covariate(self, name: Hashable) -> bool:
         """Return whether a feature is a covariate or a label of one, not a competitor."""
-        if (name == HOME and self.has_home) or (name == LEVEL and self.counts is not None):
-            return True
-        return (name.role if isinstance(name, Feature) else name) in dict(self.covariates)
+        role = name.role if isinstance(name, Feature) else name
+        return role in dict(self.covariates) or (role in self.added and role != TIE)
+
+    def is_competitor(self, name: Hashable) -> bool:
+        """Return whether a feature is a skill of a competitor that counts in every match."""
+        role = name.role if isinstance(name, Feature) else None
+        if self.has_roles:
+            return role in ROLES
+        return not self.is_covariate(name) and role not in (PAIR, TIE, *self.interactions)
 
     def covariate_argument(self, name: Hashable) -> str:
-        """The argument that gives a further feature; for error messages."""
+        """The argument that defines a further feature, for error messages."""
         return f"{'features' if self.is_ranking else 'covariates'}[{name!r}]"
 
     def groups(self, groups: Groups) -> Groups:
         """Add the groups of the features that this schema adds to the user's mapping."""
-        if callable(groups):
-            return groups
-        added = {HOME: HOME} if self.has_home else {}
-        added |= {NOISE: NOISE} if self.noise_effects else {}
-        added |= {LEVEL: LEVEL} if self.counts is not None else {}
-        return {**added, **(groups or {})} if added else groups
+        added = {name: str(name) for name in self.added if name != TIE}
+        return groups if callable(groups) or not added else {**added, **(groups or {})}
 
     def describe(self) -> str:
         """Describe the meaning of the columns in one line."""
-        aspects = [f"aspect {_show_aspect(name, value)}" for name, value in self.aspects or ()]
         if self.places:
-            return ", ".join([f"places {', '.join(map(repr, self.places))}", *aspects])
-        if self.is_ranking:
+            words = [f"places {', '.join(map(repr, self.places))}"]
+        elif self.is_ranking:
             words = [f"competitor {_show_side(self.first)}"]
-            for name in ("event", "rank", "points", "team"):
-                value = getattr(self, name)
-                words += [] if value is None else [f"{name} {value!r}"]
+            given = {name: getattr(self, name) for name in _RANKING}
+            words += [f"{name} {value!r}" for name, value in given.items() if value is not None]
             words += [f"feature {name!r} = {value!r}" for name, value in self.covariates]
-            words += aspects
-            words += ["without sides that have no place"] if self.dnf == "drop" else []
-            return ", ".join(words)
+        else:
+            words = self._describe_match()
+        words += [f"aspect {_show_aspect(name, value)}" for name, value in self.aspects or ()]
+        words += ["ties by competitor"] if self.tie_effects else []
+        words += ["noise by time"] if self.noise_effects else []
+        words += ["without sides that have no place"] if self.dnf == "drop" else []
+        return ", ".join(words)
+
+    def _describe_match(self) -> list[str]:
         words = [f"first {_show_side(self.first)}", f"second {_show_side(self.second)}"]
         for name, text in _OUTCOMES.items():
             value = getattr(self, name)
@@ -444,23 +428,16 @@ class Schema:
         elif self.outcomes is not None:
             pairs = [f"{value!r} is {x:+g}" for value, x in self.outcomes if x is not None]
             words[-1] += f" ({', '.join(pairs)})"
-        if len(words) == 2:
-            words.append("first always won")
+        words += ["first always won"] if len(words) == 2 else []
         if self.has_home:
             words.append(f"home {self.home!r}" if isinstance(self.home, str) else "first at home")
-        if self.neutral is not None:
-            words.append(f"neutral {self.neutral!r}")
-        if self.weight is not None:
-            words.append(f"weight {self.weight!r}")
+        words += [] if self.neutral is None else [f"neutral {self.neutral!r}"]
+        words += [] if self.weight is None else [f"weight {self.weight!r}"]
         words += [f"covariate {name!r} = {value!r}" for name, value in self.covariates]
         words += [f"skills by {column!r}" for column in self.interactions]
         words += ["skills by pair"] if self.pairs else []
-        if self.aspects is not None:
-            words += ["attack and defence in one state"] if self.counts is not None else []
-        words += aspects
-        words += ["ties by competitor"] if self.tie_effects else []
-        words += ["noise by time"] if self.noise_effects else []
-        return ", ".join(words)
+        joint = self.aspects is not None and self.counts is not None
+        return [*words, "attack and defence in one state"] if joint else words
 
 
 def read_groups(groups: Groups) -> Groups:
@@ -502,10 +479,10 @@ def group_of(groups: Groups, feature: Hashable) -> str:
 
 
 def check_aspect_name(name: Any, argument: str = "aspects") -> None:
-    """Refuse names of aspects that are not texts, and that of the general skill.
+    """Check that the name of an aspect is a text other than that of the general skill.
 
     Raises:
-        DataError: if it is one of them.
+        DataError: if it is not.
     """
     if not isinstance(name, str):
         problem = "{argument} has the name {value}, but names of aspects are texts"
@@ -519,26 +496,30 @@ def check_aspect_name(name: Any, argument: str = "aspects") -> None:
 
 
 def read_mapping(argument: str, values: Any) -> Mapping:
-    """Refuse what is not a mapping; `None` is an empty one.
+    """Check that an argument is a mapping; `None` is read as an empty one.
 
     Raises:
-        DataError: if it is something else.
+        DataError: if it is not.
     """
     if values is None or isinstance(values, Mapping):
         return values or {}
-    problem = "{argument} is {value}, but must be a mapping from names to columns"
-    raise DataError(problem, argument=argument, value=values)
+    raise invalid(argument, values, "but must be a mapping from names to columns")
 
 
 def _read_roles(columns: Any) -> tuple[str, ...]:
     roles = (columns,) if isinstance(columns, str) else columns or ()
     taken = (DEFAULT_GROUP, HOME, LEVEL, PAIR, TIE, NOISE, ATTACK, DEFENCE)
     if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) for role in roles):
-        problem = "{argument} is {value}, but must be the name of a column or a list of names"
-        raise DataError(problem, argument="interactions", value=columns)
+        raise invalid(
+            "interactions", columns, "but must be the name of a column or a list of names"
+        )
     if set(roles) & set(taken):
-        problem = f"{{argument}} is {{value}}, but {', '.join(taken)} are names of other groups"
-        raise DataError(problem, "Rename the column.", argument="interactions", value=columns)
+        raise invalid(
+            "interactions",
+            columns,
+            f"but {', '.join(taken)} are names of other groups",
+            "Rename the column.",
+        )
     return tuple(roles)
 
 
@@ -550,11 +531,11 @@ def _read_aspects(
     if aspects is None or aspects is False:
         return None
     if not isinstance(aspects, Mapping) or not (aspects or counts):
-        raise DataError(
-            "{argument} is {value}, but must be a mapping from names of aspects to columns",
+        raise invalid(
+            "aspects",
+            aspects,
+            "but must be a mapping from names of aspects to columns",
             "For example, aspects={'surface': 'surface'}.",
-            argument="aspects",
-            value=aspects,
         )
     for name, value in aspects.items():
         check_aspect_name(name)
@@ -585,11 +566,8 @@ def _show_aspect(name: str, value: Any) -> str:
 def _read_home(home: Any) -> str | bool | None:
     if home is None or isinstance(home, (str, bool)):
         return home
-    raise DataError(
-        "{argument} is {value}, but must be True if the first side is at home, or the name of a "
-        "column",
-        argument="home",
-        value=home,
+    raise invalid(
+        "home", home, "but must be True if the first side is at home, or the name of a column"
     )
 
 
@@ -600,12 +578,11 @@ def _read_pair(argument: str, columns: Any) -> Pair | None:
         first, second = columns
         if isinstance(first, str) and isinstance(second, str) and first != second:
             return first, second
-    raise DataError(
-        "{argument} is {value}, but must be the names of two columns: points of the first side "
-        "and of the second",
+    raise invalid(
+        argument,
+        columns,
+        "but must be the names of two columns: points of the first side and of the second",
         f"For example, {argument}=('home_goals', 'away_goals').",
-        argument=argument,
-        value=columns,
     )
 
 
@@ -615,12 +592,12 @@ def _read_meaning(outcomes: Any, outcome: Any) -> Meaning:
     pairs = dict(outcomes) if isinstance(outcomes, Mapping) else {}
     kinds = {type(number) for number in pairs.values()}
     if not pairs or not all(issubclass(kind, (int, float, type(None))) for kind in kinds):
-        raise DataError(
-            "{argument} is {value}, but must be a mapping from the values of a column to the "
-            "numbers 1, 0 and -1, or 'words' or 'winner'",
+        raise invalid(
+            "outcomes",
+            outcomes,
+            "but must be a mapping from the values of a column to the numbers 1, 0 and -1, or "
+            "'words' or 'winner'",
             f"For example, {OUTCOMES}.",
-            argument="outcomes",
-            value=outcomes,
         )
     if not isinstance(outcome, str):
         problem = "{argument} is given, but `outcome` names no column"
@@ -637,11 +614,11 @@ def _read_side(argument: str, columns: Any) -> _Side:
         return tuple(columns.items())
     if isinstance(columns, (list, tuple)) and columns and all(isinstance(c, str) for c in columns):
         return tuple((column, 1.0) for column in columns)
-    raise DataError(
-        "{argument} is {value}, but must be the name of a column, a list of columns for a "
-        "line-up, or a mapping from columns of names to columns of fractions",
-        argument=argument,
-        value=columns,
+    raise invalid(
+        argument,
+        columns,
+        "but must be the name of a column, a list of columns for a line-up, or a mapping from "
+        "columns of names to columns of fractions",
     )
 
 

@@ -1,4 +1,4 @@
-"""Names, line-ups and covariates of each observation as sparse arrays of features."""
+"""Read names, line-ups and covariates as sparse arrays of features."""
 
 import unicodedata
 from collections import defaultdict
@@ -23,7 +23,7 @@ from jaxkick.data.columns import (
     to_list,
 )
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, NOISE, PAIR, TIE, Feature
-from jaxkick.errors import DataError, plain
+from jaxkick.errors import DataError, invalid, plain
 
 __all__ = [
     "Block",
@@ -56,8 +56,8 @@ class Block(NamedTuple):
     Attributes:
         features: codes [N, P] of the features as int32; -1 in an empty slot.
         coefficients: their coefficients [N, P]; 0 in an empty slot.
-        aspects: the coefficients [N, P, A] of aspects, the first of which is the general skill;
-            `None` where only that counts.
+        aspects: the coefficients [N, P, A] of aspects, starting with the general skill; `None` if
+            there are no others.
     """
 
     features: np.ndarray
@@ -69,17 +69,17 @@ class Block(NamedTuple):
         return Block(*(None if array is None else function(array) for array in self))
 
     def with_aspects(self, size: int) -> "Block":
-        """Add coefficients of `size` aspects, of which only the general skill counts."""
+        """Add coefficients of `size` aspects: 1 for the general skill, 0 for others."""
         if self.aspects is not None or size == 0:
             return self
         return self._replace(aspects=general_skill(self.features.shape, size))
 
     def compact(self) -> "Block":
-        """Keep each feature once in an observation, drop zeros, and use the fewest slots.
+        """Merge repeated features of an observation, drop zeros, and use the fewest slots.
 
         Coefficients of a repeated feature are added in its first slot; the order of slots stays.
-        With aspects, the coefficient of such a slot becomes one, and those of its aspects are
-        sums. The arrays of the block are overwritten.
+        With aspects, the coefficient of this slot is set to one, and the coefficients of its
+        aspects are sums. The arrays of the block are overwritten.
         """
         self._add_repeated()
         features, coefficients, aspects = self
@@ -99,7 +99,7 @@ class Block(NamedTuple):
         return self.trim()
 
     def trim(self) -> "Block":
-        """Drop the last slots if no observation uses them; at least one stays."""
+        """Drop trailing slots that no observation uses; keep at least one."""
         width = self.features.shape[1]
         while width > 1 and not (self.features[:, width - 1] >= 0).any():
             width -= 1
@@ -144,14 +144,14 @@ class Block(NamedTuple):
 
 
 def general_skill(shape: tuple[int, ...], size: int) -> np.ndarray:
-    """The coefficients of aspects of entries in which only the general skill counts."""
+    """Make coefficients of aspects: 1 for the general skill, 0 for others."""
     aspects = np.zeros((*shape, size))
     aspects[..., 0] = 1.0
     return aspects
 
 
 class Lineup(NamedTuple):
-    """A side whose members stand in several columns.
+    """A side with its members in several columns.
 
     Attributes:
         names: columns of names; a missing name is an empty place.
@@ -163,7 +163,7 @@ class Lineup(NamedTuple):
 
 
 class Vocabulary:
-    """The distinct names so far, each with a code in order of appearance."""
+    """The distinct names, with codes in order of appearance."""
 
     def __init__(self) -> None:
         self._codes: defaultdict[Hashable, int] = defaultdict(count().__next__)
@@ -200,18 +200,18 @@ class Vocabulary:
         return list(map(plain, self._codes))
 
     def missing(self) -> np.ndarray:
-        """For each code, whether its name is missing; the last element is False, for code -1."""
+        """True for each code with a missing name; the last element is False, for code -1."""
         return np.array([*map(is_missing, self._codes), False])
 
     def sort(self, features: np.ndarray) -> tuple[tuple[Hashable, ...], np.ndarray]:
-        """Sort the names in use, so that their order does not depend on the rows.
+        """Sort the names in use, so that their order does not depend on the order of rows.
 
         Args:
             features: codes in use; -1 for none.
 
         Returns:
-            The sorted names, and for each code the place of its name among them; the last
-            element is -1, so that the code -1 keeps its meaning.
+            The sorted names, and for each code the position of its name; the last element is -1,
+            for code -1.
         """
         names = self.names()
         used = np.zeros(len(names) + 1, bool)
@@ -233,7 +233,7 @@ def read_side(
             coefficients; or a `Lineup` over several columns.
         sign: factor on the coefficients.
         vocabulary: the names, to which new ones are added.
-        argument: name of the user's argument, for errors here and below.
+        argument: name of the user's argument, for errors.
         num_rows: number of observations.
     """
     if isinstance(values, Lineup):
@@ -255,9 +255,9 @@ def read_side(
 def read_covariate(
     name: Hashable, values: Any, vocabulary: Vocabulary, argument: str, num_rows: int
 ) -> Block:
-    """Read a feature that is part of every observation where its coefficient is not zero.
+    """Read a further feature with its coefficients.
 
-    A column of texts is read as labels, each of which is a feature with a coefficient of 1.
+    A column of texts is read as labels. Each label is a feature with a coefficient of 1.
     """
     if is_missing(name):
         raise DataError("{argument} has a missing name", argument=argument.partition("[")[0])
@@ -284,14 +284,14 @@ def read_covariate(
 def read_further(
     sides: Sequence[Block], labels: Mapping[str, Any], pairs: bool, vocabulary: Vocabulary
 ) -> dict[str, list[Block]]:
-    """Read further skills of the competitors: one for each label, and one for each opponent.
+    """Read further skills of the competitors, by label and by opponent.
 
     Args:
         sides: the features of each side.
         labels: for each role the labels of all matches.
-        pairs: whether every pair of opponents has a skill of its own. It counts for the one
-            whose name comes first in order.
-        vocabulary: the names, to which the `Feature` of each skill is added.
+        pairs: whether every pair of opponents has a skill. It belongs to the opponent whose
+            name is first in sorted order.
+        vocabulary: the names; the `Feature` of each skill is added to them.
 
     Returns:
         Blocks by argument; slots of missing labels are empty.
@@ -335,12 +335,12 @@ def read_further(
 
 
 def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -> np.ndarray:
-    """Read the home advantage of every match: +1 the first side, -1 the second, 0 neutral.
+    """Read the side at home in every match: +1 the first, -1 the second, 0 neither.
 
     Args:
-        home: a column of these numbers or of the names of the side at home; `None` or `True`
-            if the first side is at home.
-        neutral: a column that says which matches are on neutral ground, or `None`.
+        home: a column of these numbers or of names; `None` or `True` if the first side is at
+            home.
+        neutral: a column that is true for matches on neutral ground, or `None`.
         first: the first side.
         second: the second side.
         num_rows: the number of matches.
@@ -381,7 +381,7 @@ def check_home(values: np.ndarray) -> np.ndarray:
 
 
 def match_sides(cells: list, first: Any, second: Any) -> np.ndarray | None:
-    """Compare cells with the names of both sides: +1 the first, -1 the second, 0 neither.
+    """Find the side that each cell names: +1 the first, -1 the second, 0 neither.
 
     Returns:
         The signs; `None` if a side is a line-up.
@@ -397,7 +397,7 @@ def match_sides(cells: list, first: Any, second: Any) -> np.ndarray | None:
         if is_missing(cell):
             continue
         if not isinstance(cell, str):
-            # The command line reads names as texts, but a column of numbers as numbers.
+            # The command line reads names as texts, but numeric columns as numbers.
             one, other = plain_value(one), plain_value(other)
         signs[row] = float(cell == one) - float(cell == other)
     return signs
@@ -412,20 +412,19 @@ def split_counts(
 ) -> tuple[Block, Vocabulary]:
     """Make two observations of every match: the count of each side.
 
-    The count of a side depends on its attack, on the defence of the other side, on the
-    `level` of all counts, and on the covariates: with their own sign for the first side, with
-    the opposite sign for the second.
+    The count of a side depends on its attack, the defence of the other side, the `level` of all
+    counts, and the covariates, which have the opposite sign for the second side.
 
     Args:
         first: the first side.
         second: the second side.
         covariates: further features.
         vocabulary: the names.
-        places: the numbers of attack and defence among the aspects, if these are aspects of one
-            feature.
+        places: the positions of attack and defence among the aspects; `None` if they are separate
+            features.
 
     Returns:
-        Two rows for each match, and the names by their new codes.
+        Two rows for each match, and the names with new codes.
     """
     names, roles = vocabulary.names(), Vocabulary()
     keys = [[Feature(name, role) for name in names] for role in (ATTACK, DEFENCE)]
@@ -465,14 +464,14 @@ def _alternate(first: Block, second: Block) -> Block:
 
 
 def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:
-    """Make two observations of every match: its score, and the logarithm of its margin of ties.
+    """Make two observations of every match: its score, and its log factor of the margin of ties.
 
-    The logarithm is the sum of a feature of each competitor of both sides.
+    The second is the sum of a feature of each competitor of both sides.
 
     Args:
         block: the features of each match's score.
         sides: the competitors of each side.
-        vocabulary: the names, to which the `Feature` of each competitor is added.
+        vocabulary: the names; the `Feature` of each competitor is added to them.
     """
     names, both = vocabulary.names(), join(sides)
     used = np.unique(both.features[both.features >= 0])
@@ -482,18 +481,18 @@ def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Bl
 
 
 def add_noise(block: Block, vocabulary: Vocabulary) -> Block:
-    """Make two observations of every match: its score, and the logarithm of the scale of noise.
+    """Make two observations of every match: its score, and the log scale of its noise.
 
     Args:
         block: the features of each match's score.
-        vocabulary: the names, to which the feature that all matches share is added.
+        vocabulary: the names; the shared feature is added to them.
     """
     code, count = vocabulary.encode([NOISE], NOISE)[0], len(block.features)
     return _add_second(block, Block(np.full((count, 1), code, np.int32), np.ones((count, 1))))
 
 
 def _add_second(block: Block, second: Block) -> Block:
-    """Add the features of a second score to every match."""
+    """Insert the features of a second score after those of every match."""
     missing = block.features.shape[1] - second.features.shape[1]
     second = Block(
         np.pad(second.features, ((0, 0), (0, missing)), constant_values=-1),
@@ -517,7 +516,7 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 def on_both_sides(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """For each observation, whether a feature stands in both [N, P] arrays."""
+    """Return for each observation whether the [N, P] arrays have a feature in common."""
     shared = np.zeros(len(first), bool)
     for slot in second.T:
         shared |= ((first == slot[:, None]) & (slot >= 0)[:, None]).any(axis=1)
@@ -540,7 +539,7 @@ def _read_lineup(
 
 
 def _read_cells(cells: list, sign: float, vocabulary: Vocabulary, argument: str) -> Block:
-    """Read names, lists and mappings kind by kind, so that each kind is flattened at once."""
+    """Read names, lists and mappings; cells of the same kind are flattened together."""
     kind_of = {kind: cell_kind(kind) for kind in set(map(type, cells))}
     parts = []
     for kind in (Hashable, Sequence, Mapping):
@@ -563,7 +562,7 @@ def cell_kind(kind: type) -> type:
     """The kind of a cell: `Mapping`, `Sequence` for a list of names, or `Hashable` for a name."""
     if issubclass(kind, Mapping):
         return Mapping
-    # A feature's key is a tuple, but not a line-up.
+    # A `Feature` is a tuple, but not a line-up.
     return Sequence if issubclass(kind, _LISTS) and not issubclass(kind, Feature) else Hashable
 
 
@@ -581,7 +580,7 @@ def _flatten(
     try:
         return lengths, names, to_floats(values, argument, len(values))
     except DataError as error:
-        # That error counts values rather than rows.
+        # The row of this error is the number of the value.
         place = int(error.row)
         raise DataError(
             f"{{argument}} has the coefficient {{value}} for {names[place]!r}",
@@ -593,7 +592,7 @@ def _flatten(
 
 
 def _match_home(cells: list, first: Any, second: Any) -> np.ndarray:
-    """Compare the names of the side at home with those of the two sides."""
+    """Find the side that is named as being at home."""
     signs = match_sides(cells, first, second)
     if signs is None:
         raise DataError(
@@ -603,12 +602,12 @@ def _match_home(cells: list, first: Any, second: Any) -> np.ndarray:
         )
     for row in np.flatnonzero(signs == 0.0):
         if not is_missing(cells[row]):
-            raise DataError(
-                "{argument} is {value}, which is neither side of the match",
+            raise invalid(
+                "home",
+                cells[row],
+                "which is neither side of the match",
                 "Pass the side at home, or leave it empty on neutral ground.",
-                argument="home",
                 row=int(row),
-                value=cells[row],
             )
     return signs
 
@@ -623,13 +622,13 @@ def _check_values(
 
 
 def _factorise_texts(series: nw.Series) -> tuple[list, np.ndarray]:
-    """Distinct texts and the place of each row's text among them, by the table's own library.
+    """Find the distinct texts and the index of each row's text, by the table's own library.
 
-    Several times faster than a Python dictionary over all rows.
+    This is several times faster than a Python dictionary over all rows.
     """
     if series.implementation.is_pandas_like():
         places, values = series.to_native().factorize()
-        # Missing texts have the place -1, which is the last one.
+        # Missing texts have the index -1, that of the last element.
         return [*values.tolist(), None], places
     series = series.cast(nw.String).fill_null("")
     values = series.unique().to_list()
@@ -638,12 +637,12 @@ def _factorise_texts(series: nw.Series) -> tuple[list, np.ndarray]:
 
 
 def _factorise_integers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct values and the place of each row's value among them."""
+    """Find the distinct values and the index of each row's value."""
     low, high = int(column.min()), int(column.max())
     if high - low > 4 * column.size or high >= 2**63:
         values, inverse = np.unique(column, return_inverse=True)
         return values, inverse
-    # A table over the range takes one pass where sorting takes many.
+    # One pass with a table of the range is faster than sorting.
     shifted = column.astype(np.int64, copy=False) - low
     present = np.zeros(high - low + 1, bool)
     present[shifted] = True

@@ -1,4 +1,4 @@
-"""Tables of results and observations, in the library of the user's table or as plain columns."""
+"""Make tables of results and observations, in the user's library or as plain columns."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -7,22 +7,18 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.observations import Observations
 from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.ranking_tables import dense_places
-from jaxkick.data.reading import Observations
 from jaxkick.data.schema import (
     ATTACK,
     DEFENCE,
     HOME,
-    LEVEL,
-    NOISE,
-    PAIR,
-    TIE,
     WINNER,
     Feature,
     Schema,
 )
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = ["Columns", "extend_table", "make_table", "name_column", "write_observations"]
 
@@ -30,7 +26,7 @@ _SHOWN = 20
 
 
 class Columns(dict[str, np.ndarray]):
-    """A table as a mapping from names to columns, for data that came without a library.
+    """A table as a mapping from names to columns, for data without a library.
 
     `pandas.DataFrame(columns)` and `polars.DataFrame(columns)` accept it.
     """
@@ -67,11 +63,11 @@ def make_table(columns: Mapping[str, Any], library: str | None) -> Any:
     try:
         return nw.from_dict(plain, backend=library).to_native()
     except (ValueError, ImportError, AttributeError) as error:
-        raise DataError(
-            "{argument} is {value}, but must be 'pandas', 'polars' or 'pyarrow'",
+        raise invalid(
+            "library",
+            library,
+            "but must be 'pandas', 'polars' or 'pyarrow'",
             f"Choose one of them and install it ({error}).",
-            argument="library",
-            value=library,
         ) from error
 
 
@@ -94,9 +90,9 @@ def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
 
 
 def name_column(names: Iterable[Hashable]) -> np.ndarray:
-    """Make a column of names: integers if all names are, otherwise strings.
+    """Make a column of names: integers if all names are integers, otherwise strings.
 
-    Names that differ but read alike, such as 1 and "1", are written as in Python.
+    Different names with the same text, such as 1 and "1", are written as in Python.
     """
     names = list(names)
     if all(isinstance(name, int) for name in names):
@@ -107,10 +103,13 @@ def name_column(names: Iterable[Hashable]) -> np.ndarray:
 
 def write_observations(observations: Observations, library: str | None) -> Any:
     """Write observations as a table; see `Dataset.to_frame`."""
-    if observations.schema is None:
-        return make_table(_long_columns(observations), library)
     schema = observations.schema
-    columns = (_write_rankings if schema.is_ranking else _write_matches)(observations, schema)
+    if schema is None:
+        columns = _long_columns(observations)
+    elif schema.is_ranking:
+        columns = _write_rankings(_Writer(observations, schema), observations)
+    else:
+        columns = _write_matches(_Writer(observations, schema))
     return make_table(columns, library)
 
 
@@ -130,26 +129,15 @@ def _long_columns(observations: Observations) -> dict[str, np.ndarray]:
     return columns
 
 
-def _write_matches(observations: Observations, schema: Schema) -> dict[str, Any]:
-    rows = observations.row_numbers
-    # Two counts of one match follow each other.
-    again = np.append(False, rows[1:] == rows[:-1])
-    return _Writer(observations, again).columns(schema)
-
-
-def _write_rankings(observations: Observations, schema: Schema) -> dict[str, Any]:
+def _write_rankings(writer: "_Writer", observations: Observations) -> dict[str, Any]:
     """One row for each side of an event, or for each member; or one row for each event."""
-    writer = _Writer(observations, np.zeros(len(observations.times), bool))
-    _, events = np.unique(np.asarray(observations.events), return_inverse=True)
-    unplaced = observations.outcome <= 0
-    places = dense_places(events, np.where(unplaced, np.nan, observations.outcome))
-    places = np.where(unplaced, np.nan, places)
-    times = observations.scale.to_user(observations.times)
-    sides = writer.members(1.0, {name for name, _ in schema.covariates})
-    columns: dict[str, Any] = {schema.time: times} if isinstance(schema.time, str) else {}
+    schema = writer.schema
+    _, first, events = np.unique(observations.event_numbers, return_index=True, return_inverse=True)
+    numbers = np.where(observations.outcome > 0, observations.outcome, np.nan)
+    places = np.where(np.isnan(numbers), np.nan, dense_places(events, numbers))
+    sides, columns = writer.members(1.0), writer.times()
     if schema.places:
         cells = _cells(sides)
-        _, first = np.unique(events, return_index=True)
         columns = {name: column[first] for name, column in columns.items()}
         for place, name in enumerate(schema.places, start=1):
             chosen = np.flatnonzero(places == place)
@@ -161,108 +149,107 @@ def _write_rankings(observations: Observations, schema: Schema) -> dict[str, Any
         columns.setdefault(schema.rank, places)
     elif schema.points is not None:
         columns.setdefault(schema.points, -places)
-    writer.write_covariates(schema, columns)
+    writer.write_covariates(columns)
     competitor = str(schema.first)
     if schema.team is None:
         return {**columns, competitor: _cells(sides)}
-    numbers = np.repeat(np.arange(len(sides)), list(map(len, sides)))
-    columns = {name: column[numbers] for name, column in columns.items()}
+    rows = np.repeat(np.arange(len(sides)), list(map(len, sides)))
+    columns = {name: column[rows] for name, column in columns.items()}
     names = name_column(name for side in sides for name in side)
-    return {**columns, competitor: names, schema.team: numbers}
+    return {**columns, competitor: names, schema.team: rows}
+
+
+def _write_matches(writer: "_Writer") -> dict[str, Any]:
+    """One row for each match."""
+    schema, columns = writer.schema, writer.times()
+    for sign, side in ((1.0, schema.first), (-1.0, schema.second)):
+        members = writer.members(sign)
+        if isinstance(side, str):
+            columns.setdefault(side, _cells(members))
+        else:
+            _spread(members, side, columns)
+    writer.write_outcome(columns)
+    if schema.has_home:
+        home = writer.coefficient(HOME)
+        if isinstance(schema.home, str):
+            columns.setdefault(schema.home, home)
+            home = np.ones_like(home)
+        if schema.neutral is not None:
+            columns.setdefault(schema.neutral, home == 0.0)
+    writer.write_covariates(columns)
+    for column in schema.interactions:
+        columns.setdefault(column, writer.labels(column, "label"))
+    for name, column in schema.aspects or ():
+        pair = column if isinstance(column, tuple) else (column,)
+        for sign, part in zip((1.0, -1.0), pair, strict=False):
+            if isinstance(part, str):
+                columns.setdefault(part, writer.aspect(name, sign))
+    return columns
 
 
 class _Writer:
-    """The observations of a table, match by match."""
+    """The observations of a table by match; a match has one, or two in a row."""
 
-    def __init__(self, observations: Observations, again: np.ndarray):
-        count = len(observations.times)
-        self.whole = observations
-        self.matches = np.flatnonzero(~again)
-        self.seconds = np.where(np.append(again[1:], False), np.arange(count) + 1, -1)[self.matches]
+    def __init__(self, observations: Observations, schema: Schema):
+        rows = observations.row_numbers
+        is_first = np.append(True, schema.is_ranking | (rows[1:] != rows[:-1]))
+        self.whole, self.schema = observations, schema
+        self.matches = np.flatnonzero(is_first)
         self.features = observations.features[self.matches]
         self.coefficients = np.asarray(observations.coefficients[self.matches], np.float64)
+        self.outcome = np.asarray(observations.outcome[self.matches], np.float64)
+        has_second = np.append(~is_first[1:], False)[self.matches]
+        second = observations.outcome[np.minimum(self.matches + 1, len(rows) - 1)]
+        self.second_outcome = np.where(has_second, second, np.nan)
 
-    def columns(self, schema: Schema) -> dict[str, Any]:
-        columns: dict[str, Any] = {}
-        if isinstance(schema.time, str):
-            columns[schema.time] = self.whole.scale.to_user(self.whole.times[self.matches])
-        others = {
-            HOME,
-            LEVEL,
-            PAIR,
-            TIE,
-            *((NOISE,) if schema.noise_effects else ()),
-            *schema.interactions,
-            *(name for name, _ in schema.covariates),
-        }
-        others = {name for name in others if not isinstance(name, Feature)}
-        for sign, side in ((1.0, schema.first), (-1.0, schema.second)):
-            members = self.members(sign, others)
-            if isinstance(side, str):
-                columns.setdefault(side, _cells(members))
-            else:
-                _spread(members, side, columns)
-        self._write_outcome(schema, columns)
-        if isinstance(schema.weight, str):
-            columns.setdefault(schema.weight, np.asarray(self.whole.weight)[self.matches])
-        if schema.has_home:
-            home = self._coefficient(HOME)
-            if isinstance(schema.home, str):
-                columns.setdefault(schema.home, home)
-                home = np.ones_like(home)
-            if schema.neutral is not None:
-                columns.setdefault(schema.neutral, home == 0.0)
-        self.write_covariates(schema, columns)
-        for column in schema.interactions:
-            columns.setdefault(column, self._labels(column, "label"))
-        for name, column in schema.aspects or ():
-            pair = column if isinstance(column, tuple) else (column,)
-            for sign, part in zip((1.0, -1.0), pair, strict=False):
-                if isinstance(part, str):
-                    columns.setdefault(part, self._aspect(name, sign, others))
-        return columns
+    def times(self) -> dict[str, Any]:
+        """The column of times, if there is one."""
+        if not isinstance(self.schema.time, str):
+            return {}
+        return {self.schema.time: self.whole.scale.to_user(self.whole.times[self.matches])}
 
-    def _aspect(self, role: str, sign: float, others: set[Hashable]) -> np.ndarray:
+    def aspect(self, role: str, sign: float) -> np.ndarray:
         """The label or the coefficient of an aspect of one side in every match."""
         whole = self.whole
-        member = np.array([_is_member(name, others) for name in [*whole.names, HOME]])
-        own = member[self.features] & (self.features >= 0) & (sign * self.coefficients > 0)
+        is_member = np.array([*map(self.schema.is_competitor, whole.names), False])
+        own = is_member[self.features] & (sign * self.coefficients > 0)
         by_side = np.asarray(whole.aspects)[self.matches, own.argmax(axis=1)]
         labels = [k for k, each in enumerate(whole.aspect_roles) if each == role]
         if not labels:
             return by_side[:, whole.aspect_names.index(role)]
         return name_column(whole.aspect_names[labels[k]] for k in by_side[:, labels].argmax(axis=1))
 
-    def write_covariates(self, schema: Schema, columns: dict[str, Any]) -> None:
+    def write_covariates(self, columns: dict[str, Any]) -> None:
         """Add the columns of further features."""
-        for name, column in schema.covariates:
+        for name, column in self.schema.covariates:
             if isinstance(column, str):
-                labels = self._labels(str(name), "name")
-                columns.setdefault(column, self._coefficient(name) if labels is None else labels)
+                labels = self.labels(str(name), "name")
+                columns.setdefault(column, self.coefficient(name) if labels is None else labels)
 
-    def _write_outcome(self, schema: Schema, columns: dict[str, Any]) -> None:
-        outcome = np.asarray(self.whole.outcome[self.matches], np.float64)
+    def write_outcome(self, columns: dict[str, Any]) -> None:
+        """Add the columns of outcomes or points, and of weights."""
+        schema, outcome = self.schema, self.outcome
         if isinstance(schema.outcome, str):
             sides = (
-                [] if schema.outcomes != WINNER else [columns[schema.first], columns[schema.second]]
+                [columns[schema.first], columns[schema.second]] if schema.outcomes == WINNER else []
             )
             columns.setdefault(schema.outcome, write_outcomes(outcome, schema.outcomes, sides))
         if schema.counts is not None:
-            second = np.append(np.asarray(self.whole.outcome, np.float64), np.nan)[self.seconds]
-            pair, points = schema.counts, (outcome, second)
-        else:
-            pair = schema.result or schema.difference or ()
+            columns.update(zip(schema.counts, (outcome, self.second_outcome), strict=True))
+        elif pair := schema.result or schema.difference:
             points = (np.maximum(outcome, 0.0), np.maximum(-outcome, 0.0))
-        columns.update(zip(pair, points, strict=False))
+            columns.update(zip(pair, points, strict=True))
+        if isinstance(schema.weight, str):
+            columns.setdefault(schema.weight, np.asarray(self.whole.weight)[self.matches])
 
-    def _coefficient(self, name: Hashable) -> np.ndarray:
+    def coefficient(self, name: Hashable) -> np.ndarray:
         """The coefficient of a feature in every match."""
         names = self.whole.names
         number = names.index(name) if name in names else -2
         return np.where(self.features == number, self.coefficients, 0.0).sum(axis=1)
 
-    def _labels(self, role: str, field: str) -> np.ndarray | None:
-        """The name or label of the features of a role in every match; `None` if there are none."""
+    def labels(self, role: str, field: str) -> np.ndarray | None:
+        """The names or labels of the features with a role in every match; `None` if none has it."""
         names = self.whole.names
         chosen = [isinstance(name, Feature) and name.role == role for name in names]
         if not any(chosen):
@@ -271,35 +258,27 @@ class _Writer:
         features = self.features[np.arange(len(slots)), slots].tolist()
         return name_column(getattr(names[feature], field) for feature in features)
 
-    def members(self, sign: float, others: set[Hashable]) -> list[dict[Hashable, float]]:
+    def members(self, sign: float) -> list[dict[Hashable, float]]:
         """The names of one side of every match, with their coefficients."""
-        names = self.whole.names
-        role = ATTACK if sign > 0 else DEFENCE
-        counts = self.whole.schema is not None and self.whole.schema.has_roles
-        labels = [
-            (name.name if counts and name.role == role else None)
-            if isinstance(name, Feature) and (counts or name.role in others)
-            else (None if name in others else name)
-            for name in names
+        labels: list[Hashable] = [
+            name if self.schema.is_competitor(name) else None for name in self.whole.names
         ]
-        members = []
+        if self.schema.has_roles:
+            role = ATTACK if sign > 0 else DEFENCE
+            labels = [x.name if isinstance(x, Feature) and x.role == role else None for x in labels]
         signed = (sign * self.coefficients).tolist()
-        for features, parts in zip(self.features.tolist(), signed, strict=True):
-            there = zip(features, parts, strict=True)
-            members.append(
-                {labels[k]: x for k, x in there if k >= 0 and x > 0 and labels[k] is not None}
-            )
-        return members
-
-
-def _is_member(name: Hashable, others: set[Hashable]) -> bool:
-    """Return whether a feature is a competitor, not a covariate or a further skill."""
-    role = name.role if isinstance(name, Feature) else None
-    return name not in others and role not in others
+        return [
+            {
+                labels[k]: x
+                for k, x in zip(features, parts, strict=True)
+                if k >= 0 and x > 0 and labels[k] is not None
+            }
+            for features, parts in zip(self.features.tolist(), signed, strict=True)
+        ]
 
 
 def _cells(members: list[dict[Hashable, float]]) -> Any:
-    """Plain names where each side is one; else lists of names, else mappings."""
+    """Write sides as names if all have one member, else as lists if possible, else as mappings."""
     if all(len(each) == 1 and next(iter(each.values())) == 1.0 for each in members):
         return name_column(next(iter(each)) for each in members)
     cells = np.empty(len(members), object)
@@ -314,7 +293,7 @@ def _spread(
     side: tuple[tuple[str, str | float], ...],
     columns: dict[str, Any],
 ) -> None:
-    """Write line-ups over their columns."""
+    """Distribute line-ups over their columns."""
     cells = {name: np.full(len(members), None, object) for name, _ in side}
     parts = {part: np.zeros(len(members)) for _, part in side if isinstance(part, str)}
     for row, each in enumerate(members):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = [
     "FOLDER_VARIABLE", "SOURCES", "Source", "load_atp", "load_bundesliga", "load_football",
@@ -183,9 +183,7 @@ def load_starcraft(
         DataError: if the version is unknown.
     """
     if version not in ("WoL", "HotS"):
-        raise DataError(
-            "{argument} is {value}, but must be 'WoL' or 'HotS'", argument="version", value=version
-        )
+        raise invalid("version", version, "but must be 'WoL' or 'HotS'")
     names: dict[str, str] = {}
     games = []
     for line in _read_text("starcraft", f"{version}.txt", folder).splitlines():

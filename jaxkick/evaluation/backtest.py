@@ -237,7 +237,7 @@ def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray 
 def _covariance_in_one_state(posterior: Posterior, pairs: np.ndarray) -> np.ndarray:
     """Covariance of the two scores of each match, from the variance of their sum."""
     index, count = posterior.data.index, len(pairs)
-    coefficients, aspects = posterior.data.coefficients, np.asarray(index.aspect_coefficients)
+    coefficients, aspects = posterior.data.coefficients, np.asarray(index.aspects)
     parts = (index.features, np.asarray(coefficients), aspects)
     joined = (part[pairs].reshape(count, -1, *part.shape[2:]) for part in parts)
     block = Block(*joined).compact()

@@ -9,7 +9,7 @@ from jaxkick._typing import Array, Bool
 from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset, check_bits
 from jaxkick.data.events import EventBlock
-from jaxkick.data.reading import check_outcomes as check_domain
+from jaxkick.data.observations import check_outcomes as check_domain
 from jaxkick.data.schema import GENERAL
 from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import AbstractMethod

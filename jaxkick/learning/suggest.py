@@ -221,9 +221,9 @@ def _are_competitors(data: Dataset) -> np.ndarray:
         name.role in ROLES if isinstance(name, Feature) else name not in covariates
         for name in index.names
     ]
-    if index.aspect_coefficients is None:
+    if index.aspects is None:
         return np.array(found)
-    general = index.aspect_coefficients[..., index.aspect_names.index(GENERAL)] != 0
+    general = index.aspects[..., index.aspect_names.index(GENERAL)] != 0
     with_general = np.zeros(len(found) + 1, bool)
     np.logical_or.at(with_general, index.features, general)
     return np.array(found) & with_general[:-1]
@@ -293,9 +293,9 @@ def _with_aspects(
 ) -> AbstractKernel:
     """Add the aspects of a group's features: a constant each, or attack and defence."""
     index = data.index
-    if index.aspect_coefficients is None:
+    if index.aspects is None:
         return kernel
-    there = (index.aspect_coefficients[mine] != 0).any(axis=0)
+    there = (index.aspects[mine] != 0).any(axis=0)
     named = [name for name, own in zip(index.aspect_names, there, strict=True) if own]
     further = {name: Constant(_ASPECT_SHARE * variance) for name in named[1:] if name not in ROLES}
     if set(ROLES) <= set(named):

@@ -19,8 +19,8 @@ import numpy as np
 from jaxkick._typing import Array, Float
 from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
+from jaxkick.data.observations import Observations
 from jaxkick.data.queries import Query
-from jaxkick.data.reading import Observations
 from jaxkick.data.schema import Feature
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain

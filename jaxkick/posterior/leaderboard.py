@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick._xla import call_compiled
-from jaxkick.data.queries import Directory, read_names, unknown_name
+from jaxkick.data.directory import AbstractDirectory
+from jaxkick.data.queries import read_names, unknown_name
 from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, Feature
 from jaxkick.data.sides import Vocabulary, read_side
 from jaxkick.data.tables import name_column
@@ -69,7 +70,7 @@ class Competitors(NamedTuple):
 
 
 def choose_competitors(
-    directory: Directory,
+    directory: AbstractDirectory,
     time: Any = None,
     names: Sequence[Hashable] | Mapping[Hashable, Any] | None = None,
     group: str | None = None,
@@ -162,7 +163,7 @@ def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
     return {names[k]: x for k, x in zip(features[0], coefficients[0].tolist(), strict=True)}
 
 
-def _all_names(directory: Directory, group: str | None) -> list[Hashable]:
+def _all_names(directory: AbstractDirectory, group: str | None) -> list[Hashable]:
     """All features of a group; without a group, all competitors but no covariates."""
     schema = directory.schema if group is None else None
     if group is None:

@@ -17,8 +17,9 @@ from jaxkick.chains.smoother import Smoothed, States
 from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.encoding import Index
+from jaxkick.data.observations import refuse_repeats
 from jaxkick.data.queries import Query, check_known, read_names
-from jaxkick.data.reading import Rules, refuse_repeats
+from jaxkick.data.reading import Rules
 from jaxkick.data.tables import make_table
 from jaxkick.errors import DataError, OnInvalid, plain
 from jaxkick.inference.checks import check_fit

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.aspect_columns import SideAspects, aspect_vector
+from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.queries import (
-    Directory,
     Match,
     Query,
     read_covariates,
@@ -54,7 +54,7 @@ class AbstractPredictor(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def _directory(self) -> Directory:
+    def _directory(self) -> AbstractDirectory:
         """Names, groups and times of the features."""
 
     @abc.abstractmethod
@@ -398,7 +398,7 @@ def read_combination(
     directory = predictor._directory
     schema = directory.schema
     return aspect_vector(
-        directory.aspects, aspects, schema is not None and schema.counts is not None
+        directory.known_aspects, aspects, schema is not None and schema.counts is not None
     )
 
 

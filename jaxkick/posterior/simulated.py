@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from jaxkick._typing import Array, Key
+from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.encoding import Index
-from jaxkick.data.queries import Directory, Match, Query, read_matches, read_query
+from jaxkick.data.queries import Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
 from jaxkick.data.schema import LEVEL, NOISE, TIE, Feature, Schema, with_role
 from jaxkick.data.tables import make_table, name_column
@@ -165,7 +166,7 @@ class Players(NamedTuple):
         queries = _read_scores(index, match, time, allow_unknown)
         if any(((query.features < 0) & (query.groups != "")).any() for query in queries):
             posterior.model.check_newcomers()
-            directory = cast("Directory", _WithNewcomers(index))
+            directory = cast("AbstractDirectory", _WithNewcomers(index))
             queries = _read_scores(directory, match, time, allow_unknown=True)
         scores = np.asarray(draw_scores(posterior, _stacked(queries, len(index.names)), key, draws))
         if len(queries) == 1:
@@ -271,14 +272,7 @@ def _index_of(posterior: "Posterior", kind: str | None) -> Index:
     index = posterior.data.index
     if kind is None:
         return index
-    if kind not in index.kind_names:
-        raise DataError(
-            "{argument} is {value}, but the data has no such kind",
-            f"Its kinds: {', '.join(map(repr, index.kind_names)) or 'none'}.",
-            argument="kind",
-            value=kind,
-        )
-    return dataclasses.replace(index, schema=index.kind_schemas[index.kind_names.index(kind)])
+    return dataclasses.replace(index, schema=index.kind_schemas[index.kind_number(kind)])
 
 
 def _likelihood_of(
@@ -301,7 +295,9 @@ def _likelihood_of(
     return resolve(likelihood, dtype), "result" if likelihood.levels else "difference"
 
 
-def _read_scores(directory: Directory, match: Match, time: Any, allow_unknown: bool) -> list[Query]:
+def _read_scores(
+    directory: AbstractDirectory, match: Match, time: Any, allow_unknown: bool
+) -> list[Query]:
     """The combination of features of each score that a match has, as in `predict`."""
     first, second, favour, aspects = match
     schema = directory.schema

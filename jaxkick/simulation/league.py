@@ -8,8 +8,9 @@ import numpy as np
 
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.reading import Observations, read_table
+from jaxkick.data.observations import Observations
 from jaxkick.data.reading import Rules as reading_rules
+from jaxkick.data.reading import read_table
 from jaxkick.data.tables import make_table, name_column, write_observations
 from jaxkick.errors import DataError, did_you_mean
 from jaxkick.posterior.simulated import Kind, Simulated, side_label

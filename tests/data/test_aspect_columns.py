@@ -53,7 +53,7 @@ def posterior(data):
 
 def coefficients(data, row, name):
     """The coefficients of an aspect by the name of the competitor, in one observation."""
-    features, x = data.index.features[row], data.index.aspect_coefficients[row]
+    features, x = data.index.features[row], data.index.aspects[row]
     place = data.index.aspect_names.index(name)
     return {data.names[k]: x[slot, place] for slot, k in enumerate(features) if k >= 0}
 
@@ -78,7 +78,7 @@ def test_every_kind_of_aspect_is_read(matches, data):
 
 def test_tables_are_written_as_they_were_read(data):
     again = jk.Dataset.from_frame(data.to_frame(), **READ)
-    np.testing.assert_array_equal(again.index.aspect_coefficients, data.index.aspect_coefficients)
+    np.testing.assert_array_equal(again.index.aspects, data.index.aspects)
     assert "aspects  'skill', 'home', 'clay'" in repr(data)
 
 
@@ -201,7 +201,7 @@ def test_goals_in_one_state(matches):
     assert set(table.name) == set("abcd")
     assert table.matches.sum() == 2 * len(matches)
     again = jk.Dataset.from_frame(joint.to_frame(), **read, aspects=True)
-    np.testing.assert_array_equal(again.index.aspect_coefficients, joint.index.aspect_coefficients)
+    np.testing.assert_array_equal(again.index.aspects, joint.index.aspects)
     rating = table.set_index("name").rating["a"]
     np.testing.assert_allclose(
         rating,
@@ -250,7 +250,7 @@ def test_pairs_are_read_like_tables(matches):
     pairs = jk.Dataset.from_pairs(*map(list, columns), won, aspects=aspects)
     kinds = {name: READ["aspects"][name] for name in ("court", "white", "rest")}
     frame = jk.Dataset.from_frame(matches, **COLUMNS, aspects=kinds)
-    np.testing.assert_array_equal(pairs.index.aspect_coefficients, frame.index.aspect_coefficients)
+    np.testing.assert_array_equal(pairs.index.aspects, frame.index.aspects)
     assert pairs.index.aspect_names == frame.index.aspect_names
     assert pairs.schema.columns["aspects['court']"] == "court"
     with pytest.raises(jk.DataError, match="`aspects` has the name 'first', which another column"):
@@ -267,7 +267,7 @@ def test_sides_of_rankings_have_aspects():
     }
     read = {"time": 0.0, "event": "race", "competitor": "name", "rank": "rank"}
     data = jk.Dataset.from_rankings(races, **read, aspects={"weather": "weather"})
-    wet = data.index.aspect_coefficients[:, 0, data.index.aspect_names.index("wet")]
+    wet = data.index.aspects[:, 0, data.index.aspect_names.index("wet")]
     np.testing.assert_array_equal(wet, races["weather"] == "wet")
     kernel = kernels.Constant(0.5) + kernels.Aspects(wet=kernels.Constant(0.5))
     fit = jk.infer(jk.Model(kernel, likelihoods.Ranking()), data)

@@ -155,7 +155,7 @@ def test_the_order_of_rows_does_not_matter(make):
          r"event 'Spa'. Keep one row for each competitor of an event, or pass `on_inv"),
         ("driver", 2, None, r"Row 2: `competitor` \(column 'driver'\) has a missing name. Name"),
         ("position", 3, 7, r"Row 3: `rank` \(column 'position'\) is 7 in the event 'Spa', but "
-         r"nobody has the rank before. Add the missing row, or number the ranks of each event "),
+         r"no side has the rank before it. Add the missing row, or number the ranks of each "),
         ("position", 1, 1.5, r"Row 1: `rank` \(column 'position'\) is 1.5, but ranks are 1, 2, 3"),
         ("position", 1, 0, r"Row 1: `rank` \(column 'position'\) is 0, but ranks are 1, 2, 3"),
         ("position", 1, np.inf, r"Row 1: `rank` \(column 'position'\) is infinite"),
@@ -382,7 +382,7 @@ def test_repeated_events_are_refused(posterior):
         posterior.update(monza)
     # A race of others on the same day is another race.
     other = monza | {"race": ["sprint"] * 3, "driver": ["Ada", "Ben", "Cleo"]}
-    jk.data.reading.refuse_repeats(posterior.data.observations, read(other).observations)
+    jk.data.observations.refuse_repeats(posterior.data.observations, read(other).observations)
 
 
 def test_forecasts_of_wide_tables():

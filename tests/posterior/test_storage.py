@@ -247,7 +247,7 @@ def nest_deeply(header, parts):
             "has version 99 of the format, but this jaxkick reads versions up to 1. Update",
         ),
         (set_format, "is not a file of jaxkick"),
-        (set_thing, "holds an unknown kind of object, 'shell'"),
+        (set_thing, "contains an unknown kind of object, 'shell'"),
         (set_class, "holds a `Popen`, which is not a class of jaxkick"),
         (
             drop_field,

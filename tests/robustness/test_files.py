@@ -151,7 +151,7 @@ HOSTILE = {
         zipped(HEADER, ("é.npy", b"")).replace("é".encode(), b"\xe9\xe9"),
         "it is damaged",
     ),
-    "nothing inside": (zipped(HEADER), "there is no model, posterior or stream in it"),
+    "nothing inside": (zipped(HEADER), "it contains no model, posterior or stream"),
     "a pickle": (b"\x80\x04cos\nsystem\n(S'false'\ntR.", "it is damaged"),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import jaxkick as jk
 from jaxkick.compat.kickscore.kernel import Kernel
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 
 __all__ = ["BinaryModel", "CountDiffModel", "CountModel", "DifferenceModel", "Item"]
 __all__ += ["TernaryModel"]
@@ -115,7 +115,7 @@ class Model:
         if method not in METHODS:
             raise ValueError("'method' should be one of: 'ep', 'kl'")
         if not lr > 0:
-            raise DataError("{argument} is {value}, but must be positive", argument="lr", value=lr)
+            raise invalid("lr", lr, "but must be positive")
         if max_iter < 1 or not self.observations:
             return max_iter > 0
         rule = METHODS[method](damping=max(0.0, 1.0 - lr))
