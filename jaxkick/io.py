@@ -112,7 +112,7 @@ def load(
         The model, posterior or stream.
 
     Raises:
-        DataError: if the file is damaged, is not a file of jaxkick or has a later version, or
+        DataError: if the file is damaged, is not a jaxkick file or has a later version, or
             if its content is not valid.
         FileNotFoundError: if the file does not exist.
     """
@@ -202,7 +202,7 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
         The content and the arrays by name.
 
     Raises:
-        DataError: if the file is damaged, is not a file of jaxkick or has a later version.
+        DataError: if the file is damaged, is not a jaxkick file or has a later version.
         FileNotFoundError: if the file does not exist.
     """
     try:
@@ -234,13 +234,13 @@ def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _read_header(archive: zipfile.ZipFile) -> Any:
-    _require(_HEADER in archive.namelist(), "it is a zip file, but not one of jaxkick")
+    _require(_HEADER in archive.namelist(), "it is a zip file, but not a jaxkick file")
     try:
         header = json.loads(archive.read(_HEADER))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its header is not JSON ({error})") from error
     known = isinstance(header, dict) and header.get("format") == "jaxkick"
-    _require(known, "it is not a file of jaxkick")
+    _require(known, "it is not a jaxkick file")
     version = header.get("version")
     _require(
         isinstance(version, int) and 1 <= version <= _VERSION,

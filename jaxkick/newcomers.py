@@ -18,26 +18,26 @@ __all__ = ["Entering", "Newcomers", "read_newcomers"]
 
 
 class Newcomers(eqx.Module):
-    """The prior of competitors whose first match is at or after a time.
+    """The prior of competitors with a first match at or after a time.
 
-    Those who are there when the data starts are the established ones: the kernel and mean of
-    the model describe them. Later arrivals, such as juniors or promoted teams, tend to be weaker
-    and may differ more or less from each other. Only the time of a competitor's first match
-    counts, so that nothing about its future is used.
+    The kernel and mean of the model describe established competitors, who play from the start of
+    the data. Later arrivals, such as juniors or promoted teams, tend to be weaker and may differ
+    more or less from each other. The prior depends only on the time of the first match, so that
+    it uses no information about the future.
 
-    Up to its first match, the covariance of a newcomer's score is `variance_ratio` times that
-    of the kernel. From then on its state moves as the kernel says, so that the difference lasts
-    for a constant part of the kernel and fades for a part that reverts to its mean. A name that
-    is not in the data is a newcomer at the time for which it is predicted.
+    Up to the first match, the covariance of a newcomer's score is `variance_ratio` times the
+    covariance of the kernel. From then on its state evolves according to the kernel: the
+    difference persists in a constant part of the kernel, and fades in a part that reverts to its
+    mean. An unknown name is a newcomer at the time of the prediction.
 
     Attributes:
         since: start of each cohort of newcomers, in the data's unit of time; increasing.
-        mean: what the prior mean of newcomers differs from that of others: one number, or one for
-            each cohort.
-        variance_ratio: prior variance of newcomers at their first match, divided by that of the
-            kernel: one number, or one for each cohort.
-        fade: time since the first match after which `mean` has shrunk to 1/e of its value; it
-            stays if `None`.
+        mean: prior mean of newcomers minus the prior mean of others: one number, or one for each
+            cohort.
+        variance_ratio: prior variance of newcomers at their first match, divided by the variance
+            of the kernel: one number, or one for each cohort.
+        fade: time since the first match after which `mean` has shrunk to 1/e of its value; if
+            `None`, it does not shrink.
     """
 
     since: tuple[float, ...] = eqx.field(static=True)
@@ -52,12 +52,14 @@ class Newcomers(eqx.Module):
         variance_ratio: ArrayLike | AbstractParameter = 1.0,
         fade: ArrayLike | AbstractParameter | None = None,
     ):
-        """Set the cohorts and the starting values of their priors, for `learn` to improve.
+        """Set the cohorts and the starting values of their parameters.
+
+        `learn` learns `mean`, `variance_ratio` and `fade`, unless they are `Fixed(...)`.
 
         Args:
-            since: the first time at which a new competitor is a newcomer; or several times, each
-                of which starts a cohort. Numbers in the data's unit. They are not learnt.
-            mean: see the attributes. Learnt, unless it is `Fixed(...)`, as are all that follow.
+            since: the time from which new competitors are newcomers, or several times that each
+                start a cohort, in the data's unit of time.
+            mean: see the attributes.
             variance_ratio: see the attributes; positive.
             fade: see the attributes; positive.
 
@@ -67,7 +69,8 @@ class Newcomers(eqx.Module):
         starts = np.atleast_1d(np.asarray(since, np.float64))
         if starts.ndim != 1 or not len(starts) or not np.isfinite(starts).all():
             raise DataError(
-                "{argument} must be a finite number or a sequence of them", argument="since"
+                "{argument} must be a finite number, or a sequence of finite numbers",
+                argument="since",
             )
         if (np.diff(starts) <= 0).any():
             raise DataError("{argument} must increase", argument="since")

@@ -544,7 +544,7 @@ def _check_order(late: np.ndarray, order: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stream(AbstractPredictor):
-    """Live ratings that process each match once, with memory independent of their number.
+    """Live ratings that process each match once; memory does not grow with the number of matches.
 
     Scores are filtered: they depend on past matches only, and new matches do not revise earlier
     scores. If you need smoothed scores and can keep all matches, use `Posterior.update`. A stream

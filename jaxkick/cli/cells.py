@@ -168,18 +168,19 @@ def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
             return read_numbers(cells)
         date_format = "%Y%m%d"
     date_format = date_format or _find_format(cells, distinct)
-    dates = {text: _parse(text, date_format) for text in distinct}
-    example = next((text for text, date in dates.items() if date is not None), None)
-    if example is None:
+    parsed = {text: _parse(text, date_format) for text in distinct}
+    dates = {text: date for text, date in parsed.items() if date is not None}
+    if not dates:
         raise UsageError(
-            f"--date-format {date_format!r} fits no date of the column {cells.name!r}. Its first "
-            f"date is {distinct[0]!r}."
+            f"--date-format {date_format!r} does not fit any date in the column {cells.name!r}. "
+            f"Its first date is {distinct[0]!r}."
         )
-    for text, date in dates.items():
-        if date is None:
+    example, first = next(iter(dates.items()))
+    for text in distinct:
+        if text not in dates:
             problem = f", which is not a date of the same format as {example!r}"
             cells.refuse(text, problem, "Write all dates in one format, such as 2018-12-25.")
-        if (date.tzinfo is None) != (dates[example].tzinfo is None):
+        if (dates[text].tzinfo is None) != (first.tzinfo is None):
             problem = ", but only some dates have a time zone"
             cells.refuse(text, problem, "Give a time zone to all dates or to none.")
     known = {text: _in_utc(date) for text, date in dates.items()}

@@ -43,7 +43,7 @@ def compare_with_elo(
 
     Args:
         data: the matches.
-        start: the first time to predict; that of the last fifth of the matches if `None`.
+        start: the first time to predict; the start of the last fifth of the matches if `None`.
         every: `"day"`, `"week"`, `"month"` or `"year"`.
         max_steps: the maximum number of learning steps.
 
@@ -55,13 +55,17 @@ def compare_with_elo(
     rates = {group: _RATE if group == DEFAULT_GROUP else _OTHER_RATE for group in data.index.groups}
     elo = Elo(rates, OrdinalLogit(margin=0.5) if ties else Logit())
     results = dataclasses.replace(data, outcome=jnp.sign(data.outcome))
-    model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
-
-    own = cast(Forecasts, _walk("jaxkick", model, data, when, every, ties))
+    own = cast(Forecasts, _walk_learnt(data, when, every, max_steps, ties))
     other = cast(Forecasts, _walk("elo", elo, results, when, every, ties))
-    converged = not own.unconverged_learning
-    note_if_stopped(converged, max_steps)
-    return _as_columns(own, other), converged
+    comparison = compare(own, other)
+    rows = [
+        *_summary_rows("jaxkick", own),
+        *_summary_rows("elo", other),
+        ("difference", "log_loss", *comparison.difference),
+        ("difference", "probability_better", comparison.probability_better, *[np.nan] * 2),
+        ("difference", "matches", float(len(own)), *[np.nan] * 2),
+    ]
+    return _table(rows), not own.unconverged_learning
 
 
 def compare_with_chance(
@@ -72,27 +76,20 @@ def compare_with_chance(
     The arguments and results are those of `compare_with_elo`.
     """
     when = _read_start(data, start)
-    model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
-    own = cast(RankForecasts, _walk("jaxkick", model, data, when, every, None))
-    converged = not own.unconverged_learning
-    note_if_stopped(converged, max_steps)
+    own = cast(RankForecasts, _walk_learnt(data, when, every, max_steps, None))
     chance = []
     for outcome in own.outcome:
         sides = int(np.sum(outcome >= 0))
         even = np.full((1, sides, sides), 1.0 / sides)
         chance.append(np.concatenate(rank_metrics(outcome[None, :sides], even)))
-    rows: list[tuple] = [
-        ("jaxkick", metric, *each)
-        for metric, each in own.summary()._asdict().items()
-        if isinstance(each, tuple)
-    ]
+    rows = _summary_rows("jaxkick", own)
     metrics = [metric for _, metric, *_ in rows]
     for metric, values in zip(metrics, np.transpose(chance), strict=True):
         rows.append(("chance", metric, *bootstrap_mean(values, own.blocks)))
     difference = own.log_losses - np.array(chance)[:, 0]
     rows.append(("difference", "log_loss", *bootstrap_mean(difference, own.blocks)))
     rows.append(("difference", "events", float(len(own)), *[np.nan] * 2))
-    return _table(rows), converged
+    return _table(rows), not own.unconverged_learning
 
 
 def compare_kernels(
@@ -119,6 +116,14 @@ def compare_kernels(
         return compare_models(
             models, data, start=when, every=every, learn_options=options, progress=tell
         )
+
+
+def _walk_learnt(data: Dataset, when: Any, every: str, max_steps: int, ties: bool | None) -> Any:
+    """Walk forward with a model that is learnt from the matches before the start."""
+    model = Refit(model_before(data, when), learn_options={"max_steps": max_steps})
+    found = _walk("jaxkick", model, data, when, every, ties)
+    note_if_stopped(not found.unconverged_learning, max_steps)
+    return found
 
 
 def _walk(
@@ -166,16 +171,10 @@ def _read_start(data: Dataset, text: str | None) -> Any:
     return scale.to_user(number)[()]
 
 
-def _as_columns(own: Forecasts, other: Forecasts) -> dict[str, np.ndarray]:
-    rows: list[tuple] = []
-    for name, forecasts in {"jaxkick": own, "elo": other}.items():
-        metrics = forecasts.summary()._asdict().items()
-        rows += [(name, metric, *each) for metric, each in metrics if isinstance(each, tuple)]
-    comparison = compare(own, other)
-    rows.append(("difference", "log_loss", *comparison.difference))
-    rows.append(("difference", "probability_better", comparison.probability_better, *[np.nan] * 2))
-    rows.append(("difference", "matches", float(len(own)), *[np.nan] * 2))
-    return _table(rows)
+def _summary_rows(name: str, forecasts: Forecasts | RankForecasts) -> list[tuple]:
+    """The rows of the metrics that have intervals."""
+    metrics = forecasts.summary()._asdict().items()
+    return [(name, metric, *each) for metric, each in metrics if isinstance(each, tuple)]
 
 
 def _table(rows: list[tuple]) -> dict[str, np.ndarray]:

@@ -426,15 +426,7 @@ class Dataset(eqx.Module):
                 for each in like.chains
             }
         if width > observations.features.shape[1]:
-            aspects = observations.aspects
-            observations = replace(
-                observations,
-                features=_padded(observations.features, (count, width), np.int32, -1),
-                coefficients=_padded(observations.coefficients, (count, width), kind),
-                aspects=None
-                if aspects is None
-                else _padded(aspects, (count, width, aspects.shape[-1]), np.float64),
-            )
+            observations = replace(observations, **observations.block.widen(width)._asdict())
         index, chains, slots = encode(observations, kind, row_length, shapes, size)
         outcome, weight = observations.outcome, observations.weight
         coefficients = _padded(observations.coefficients, (size, width), kind)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.schema import Groups, Schema
-from jaxkick.data.sides import Block, Vocabulary
+from jaxkick.data.sides import Block, Vocabulary, stack
 from jaxkick.errors import DataError, invalid, plain
 
 __all__ = [
@@ -172,11 +172,8 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
             for code, old in zip(codes, features, strict=True)
         ]
     aspects, aspect_names, aspect_roles = _join_aspects(parts)
-    block = Block(
-        _stack(features, -1),
-        _stack([part.coefficients for part in parts], 0.0),
-        None if aspects is None else _stack(aspects, 0.0),
-    ).trim()
+    coefficients = [part.coefficients for part in parts]
+    block = stack([Block(*each) for each in zip(features, coefficients, aspects, strict=True)])
     weight = events = None
     if any(part.weight is not None for part in parts):
         weights = (np.ones_like(p.outcome) if p.weight is None else p.weight for p in parts)
@@ -188,7 +185,7 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
     kinds, schemas = _join_kinds(parts)
     return replace(
         first,
-        **block._asdict(),
+        **block.trim()._asdict(),
         times=np.concatenate([part.times for part in parts]),
         outcome=np.concatenate([part.outcome for part in parts]),
         weight=weight,
@@ -227,16 +224,17 @@ def _check_alike(first: Observations, other: Observations) -> None:
     if None not in readings and readings[0] != readings[1]:
         raise DataError(
             f"The new matches were read with `{readings[1]}=`, but the data with `{readings[0]}=`",
-            "Read both alike.",
+            "Read both with the same arguments.",
         )
     for name in ("tie_effects", "noise_effects"):
         effects = [schema is not None and getattr(schema, name) for schema in schemas]
         if effects[0] != effects[1]:
             problem = f"Only some of the matches were read with `{name}=True`"
-            raise DataError(problem, "Read all alike.")
-    if None not in schemas and (schemas[0].aspects is None) != (schemas[1].aspects is None):
+            raise DataError(problem, "Read all with the same arguments.")
+    one, two = schemas
+    if one is not None and two is not None and (one.aspects is None) != (two.aspects is None):
         problem = "Only some of the matches were read with `aspects=`"
-        raise DataError(problem, "Read all alike.")
+        raise DataError(problem, "Read all with the same arguments.")
     # Events of arrays may be rankings; without events and a schema, observations are not.
     rankings = [part.schema is not None and part.schema.is_ranking for part in (first, other)]
     possible = [part.schema is None and part.has_events for part in (first, other)]
@@ -275,17 +273,17 @@ def _join_groupings(groupings: Sequence[Groups]) -> Groups:
 
 def _join_aspects(
     parts: Sequence[Observations],
-) -> tuple[list[np.ndarray] | None, tuple[str, ...], tuple[str, ...]]:
+) -> tuple[Sequence[np.ndarray | None], tuple[str, ...], tuple[str, ...]]:
     """The coefficients of joined observations over the aspects of all, and their names."""
     found: dict[str, str] = {}
     for part in parts[::-1]:
         found = dict(zip(part.aspect_names, part.aspect_roles, strict=True)) | found
     names = tuple(dict.fromkeys(name for part in parts for name in part.aspect_names))
     if not names:
-        return None, (), ()
+        return [None] * len(parts), (), ()
     joined = []
     for part in parts:
-        own = part.block.with_aspects(1).aspects
+        own = np.asarray(part.block.with_aspects(1).aspects)
         wide = np.zeros((*own.shape[:2], len(names)))
         wide[..., [names.index(name) for name in part.aspect_names or names[:1]]] = own
         joined.append(wide)
@@ -396,17 +394,3 @@ def outcome_problem(likelihood: OutcomeDomain) -> str:
     """The problem of an error about an outcome outside of a likelihood's domain."""
     name = type(likelihood).__name__
     return f"outcome {{value}} is not valid for {name}, which needs {likelihood.domain}"
-
-
-def _stack(arrays: Sequence[np.ndarray], padding: float) -> np.ndarray:
-    """Join arrays [N, P] or [N, P, A] one below the other, as wide as the widest."""
-    width = max(array.shape[1] for array in arrays)
-    widened = [
-        np.pad(
-            array,
-            ((0, 0), (0, width - array.shape[1]), *[(0, 0)] * (array.ndim - 2)),
-            constant_values=padding,
-        )
-        for array in arrays
-    ]
-    return np.concatenate(widened)

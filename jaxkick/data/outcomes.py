@@ -107,12 +107,12 @@ def read_outcomes(
         return _translate_winners(cells, sides), meaning
     if meaning == WORDS:
         remedy = (
-            "Write win, draw and loss (or H, D and A), or the name of the winner, or say what the "
-            f"values mean with {{{OUTCOMES}}}."
+            "Write win, draw and loss (or H, D and A), or the name of the winner, or define the "
+            f"values with {{{OUTCOMES}}}."
         )
         return _translate(cells, lambda cell: _RESULTS[cell.casefold()], remedy), meaning
     known = {plain_value(key): np.nan if x is None else x for key, x in meaning}
-    remedy = f"Say what every value means, as in {{{OUTCOMES}}}."
+    remedy = f"Define all values, as in {{{OUTCOMES}}}."
     return _translate(cells, lambda cell: known[plain_value(cell)], remedy), meaning
 
 

@@ -316,7 +316,8 @@ def read_ranking(directory: AbstractDirectory, frame: Any) -> Fields:
     schema = directory.schema
     with naming_columns(schema):
         columns = read_frame(frame, schema, with_outcome=False)
-        ranked, num_sides = columns.ranked, len(columns.ranked.names)
+        ranked: Any = columns.ranked
+        num_sides = len(ranked.names)
         times = np.asarray(directory.to_time(columns.times, "time"))
         ranked.check(Checks(num_sides, rows=ranked.rows), times)
         covariates = _labels_or_numbers(columns.covariates, "features", num_sides)
@@ -418,7 +419,7 @@ def _check(block: Block, vocabulary: Vocabulary, many: bool) -> None:
     refuse(
         ~np.isfinite(block.coefficients),
         "a coefficient is missing or infinite",
-        "Coefficients, such as who is at home, must be numbers.",
+        "Coefficients, such as the side at home, must be numbers.",
     )
 
 

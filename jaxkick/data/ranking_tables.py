@@ -85,7 +85,7 @@ class RankedSides(NamedTuple):
         self.check_times(checks, times)
         sizes = np.bincount(self.events, minlength=len(self.labels))
         alone = sizes[self.events] < 2
-        self._refuse(checks, alone, "{event} has one side only", "Leave it out", "event")
+        self._refuse(checks, alone, "{event} has only one side", "Leave it out", "event")
         if self.numbers is None:
             return
         unknown, argument = np.isnan(self.numbers), "points" if self.by_points else "rank"

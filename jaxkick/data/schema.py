@@ -167,24 +167,21 @@ class Schema:
             raise DataError(f"{' and '.join(given)} each define the outcomes", "Pass only one.")
         if self.counts is not None and (self.interactions or self.pairs):
             raise DataError(
-                "`counts` gives competitors an attack and a defence, which `interactions` and "
-                "`pairs` do not extend",
+                "`counts` cannot be combined with `interactions` or `pairs`",
                 "Pass `result` or `difference` instead.",
             )
         for name in ("tie_effects", "noise_effects"):
             if getattr(self, name) and (self.counts or self.difference) is not None:
                 raise DataError(
-                    "{argument} is for wins, ties and losses, not for "
-                    f"`{self.reading}`, whose size says more",
+                    f"{{argument}} is for wins, ties and losses, not for `{self.reading}`",
                     "Pass `result` or `outcome` instead.",
                     argument=name,
                 )
         if self.tie_effects and self.noise_effects:
-            raise DataError("`tie_effects` and `noise_effects` exclude each other", "Pass one.")
+            raise DataError("`tie_effects` and `noise_effects` cannot be combined", "Pass one.")
         if not self.has_home and any(meaning is True for _, meaning in self.aspects or ()):
             raise DataError(
-                "{argument} has an aspect of the side at home, but the table says of no side that "
-                "it is at home",
+                "{argument} has an aspect of the side at home, but no side is at home",
                 "Pass `home=` or `neutral=` as well.",
                 argument="aspects",
             )
@@ -286,7 +283,7 @@ class Schema:
         if event is None:
             raise DataError(
                 "{argument} is missing",
-                "Name the column that tells events apart; for a table with one row for each "
+                "Name the column of events; for a table with one row for each "
                 "event, pass a list of columns as `competitor`.",
                 argument="event",
             )
@@ -489,7 +486,7 @@ def check_aspect_name(name: Any, argument: str = "aspects") -> None:
         raise DataError(problem, argument=argument, value=name)
     if name == GENERAL:
         raise DataError(
-            f"{{argument}} has the name {GENERAL!r}, which is that of the general skill",
+            f"{{argument}} has the name {GENERAL!r}, which is reserved for the general skill",
             "Rename it: the general skill counts in every match.",
             argument=argument,
         )

@@ -43,6 +43,7 @@ __all__ = [
     "read_home",
     "read_side",
     "split_counts",
+    "stack",
 ]
 
 Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
@@ -73,6 +74,15 @@ class Block(NamedTuple):
         if self.aspects is not None or size == 0:
             return self
         return self._replace(aspects=general_skill(self.features.shape, size))
+
+    def widen(self, width: int) -> "Block":
+        """Add empty slots up to a number of slots."""
+        missing = width - self.features.shape[1]
+        if missing == 0:
+            return self
+        wide = self.map(lambda part: np.pad(part, [(0, 0), (0, missing), (0, 0)][: part.ndim]))
+        wide.features[:, -missing:] = -1
+        return wide
 
     def compact(self) -> "Block":
         """Merge repeated features of an observation, drop zeros, and use the fewest slots.
@@ -353,8 +363,8 @@ def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -
         column = as_column(home, "home")
         if is_boolean(column):
             raise DataError(
-                "{argument} holds booleans, which do not tell the home of the second side from "
-                "neutral ground",
+                "{argument} holds booleans, which do not distinguish neutral ground from the "
+                "home of the second side",
                 "Pass +1 (first at home), -1 (second) and 0 (neutral), or home=True with neutral=.",
                 argument="home",
             )
@@ -493,11 +503,7 @@ def add_noise(block: Block, vocabulary: Vocabulary) -> Block:
 
 def _add_second(block: Block, second: Block) -> Block:
     """Insert the features of a second score after those of every match."""
-    missing = block.features.shape[1] - second.features.shape[1]
-    second = Block(
-        np.pad(second.features, ((0, 0), (0, missing)), constant_values=-1),
-        np.pad(second.coefficients, ((0, 0), (0, missing))),
-    )
+    second = second.widen(block.features.shape[1])
     size = 0 if block.aspects is None else block.aspects.shape[-1]
     return _alternate(block, second.with_aspects(size))
 
@@ -513,6 +519,13 @@ def join(blocks: Sequence[Block]) -> Block:
         np.concatenate(coefficients, axis=1, dtype=np.float64),
         np.concatenate(aspects, axis=1, dtype=np.float64) if size else None,
     )
+
+
+def stack(blocks: Sequence[Block]) -> Block:
+    """Join blocks one below the other; all or none have aspects."""
+    width = max(block.features.shape[1] for block in blocks)
+    parts = zip(*(block.widen(width) for block in blocks), strict=True)
+    return Block(*(None if part[0] is None else np.concatenate(part) for part in parts))
 
 
 def on_both_sides(first: np.ndarray, second: np.ndarray) -> np.ndarray:

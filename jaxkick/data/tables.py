@@ -80,20 +80,13 @@ def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
     """
     if isinstance(frame, Mapping):
         whole = {**frame, **columns}
-        return Columns({name: _as_array(column) for name, column in whole.items()})
+        return Columns({name: np.asarray(column) for name, column in whole.items()})
     table = nw.from_native(frame, eager_only=True)
     series = [
         nw.new_series(name, np.asarray(column), backend=table.implementation)
         for name, column in columns.items()
     ]
     return table.with_columns(*series).to_native()
-
-
-def _as_array(column: Any) -> np.ndarray:
-    """Make an array of a column; each line-up is one cell."""
-    if isinstance(column, list) and any(isinstance(x, (list, tuple, Mapping)) for x in column):
-        return np.fromiter(column, object, len(column))
-    return np.asarray(column)
 
 
 def name_column(names: Iterable[Hashable]) -> np.ndarray:
@@ -309,7 +302,7 @@ def _spread(
             places = [pair for pair in free if isinstance(pair[1], str) or pair[1] == x]
             if not places:
                 raise DataError(
-                    f"the coefficient {x:g} of {name!r} fits into no column of the line-up",
+                    f"the coefficient {x:g} of {name!r} does not fit any column of the line-up",
                     row=row,
                 )
             free.remove(places[0])

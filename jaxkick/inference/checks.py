@@ -213,7 +213,7 @@ def _check_events(
         if likelihood.num_predictors is None and alone.any():
             row = int(members[np.argmax(alone), 0])
             raise DataError(
-                f"the event has one side only, but {type(likelihood).__name__} compares sides",
+                f"the event has only one side, but {type(likelihood).__name__} compares sides",
                 "Leave it out, or give matches and rankings different kinds.",
                 row=row if rows is None else int(rows[row]),
                 count=int(alone.sum()),

@@ -135,5 +135,5 @@ def test_date_format_is_refused_for_typed_columns(column, kind):
 
 
 def test_date_format_that_fits_no_date_is_refused():
-    with pytest.raises(UsageError, match="fits no date of the column 'c'"):
+    with pytest.raises(UsageError, match="does not fit any date in the column 'c'"):
         read_times(cells("2020-01-01"), "%d.%m.%Y")

@@ -136,7 +136,7 @@ def test_update(races):
         (COLUMNS[:4], "rankings need --competitor"),
         (COLUMNS[:6], r"pass one of `--rank` \(1 is the best\) and `--points` \(more is better\)"),
         ((*COLUMNS, "--points", "position"), "pass one of `--rank`"),
-        ((*COLUMNS[:2], *COLUMNS[4:]), "`--event` is missing. Name the column that tells events"),
+        ((*COLUMNS[:2], *COLUMNS[4:]), "`--event` is missing. Name the column of events"),
         ((*COLUMNS, "--feature", "team"), "--feature is 'team'. Write NAME=COLUMN"),
         ((*COLUMNS, "--competitor", "team"), "`--event` is given, but a list of columns"),
         (

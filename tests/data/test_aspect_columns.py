@@ -212,7 +212,7 @@ def test_goals_in_one_state(matches):
 @pytest.mark.parametrize(
     ("aspects", "message"),
     [
-        ({"skill": "surface"}, "'skill', which is that of the general skill"),
+        ({"skill": "surface"}, "'skill', which is reserved for the general skill"),
         ({"home": 3}, "must be the name of a column, True"),
         (["surface"], "must be a mapping"),
         ({"court": "floor"}, "is not in the table"),

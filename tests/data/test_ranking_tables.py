@@ -159,7 +159,7 @@ def test_the_order_of_rows_does_not_matter(make):
         ("position", 1, 1.5, r"Row 1: `rank` \(column 'position'\) is 1.5, but ranks are 1, 2, 3"),
         ("position", 1, 0, r"Row 1: `rank` \(column 'position'\) is 0, but ranks are 1, 2, 3"),
         ("position", 1, np.inf, r"Row 1: `rank` \(column 'position'\) is infinite"),
-        ("race", 4, "Imola", r"Row 4: the event 'Imola' has one side only. Leave it out, or"),
+        ("race", 4, "Imola", r"Row 4: the event 'Imola' has only one side. Leave it out, or"),
         ("race", 4, None, r"Row 4: `event` \(column 'race'\) is missing. Name the event of every"),
         ("date", 5, date(2024, 9, 2), r"Row 5: the event 'Monza' has another `time` \(column "
          r"'date'\) in an earlier row. Keep one time"),
@@ -216,7 +216,7 @@ def test_values_and_columns_that_cannot_be_read():
     [
         ({"points": "points"}, "pass one of `rank` .1 is the best. and `points`"),
         ({"rank": None}, "pass one of `rank` .1 is the best. and `points`"),
-        ({"event": None}, "`event` is missing. Name the column that tells events apart"),
+        ({"event": None}, "`event` is missing. Name the column of events"),
         ({"dnf": "first"}, "`dnf` is 'first', but must be 'last' or 'drop'"),
         ({"competitor": 3}, "`competitor` is 3, but must be a column, or a list of them"),
         ({"competitor": ["driver", "car"]}, "`event` is given, but a list of columns in"),
@@ -266,7 +266,7 @@ def test_rows_of_events_that_cannot_be_read():
     with pytest.raises(jk.DataError, match="Row 0: `competitor` has a missing name"):
         jk.Dataset.from_rankings(gap, **PLACES)
     alone = WIDE | {"silver": ["Ada", None]}
-    with pytest.raises(jk.DataError, match=r"Row 1: the event has one side only. Leave it out"):
+    with pytest.raises(jk.DataError, match=r"Row 1: the event has only one side. Leave it out"):
         jk.Dataset.from_rankings(alone, **PLACES)
     with pytest.warns(UserWarning, match=r"Dropped 1 of 4 sides: 1 because .* \(row 1\)"):
         assert len(jk.Dataset.from_rankings(alone, **PLACES, on_invalid="drop")) == 3

@@ -271,7 +271,7 @@ def test_refusals():
         jk.infer(jk.Model(KERNEL, RANKING), counts)
     pairs = jk.Dataset.from_pairs([0.0], ["a"], ["b"])
     mixed = jk.concat({"duels": pairs, "races": data})
-    with pytest.raises(jk.DataError, match="one side only"):
+    with pytest.raises(jk.DataError, match="only one side"):
         jk.infer(jk.Model(KERNEL, RANKING), mixed)
     with pytest.raises(jk.DataError, match="no kinds"):
         jk.infer(jk.Model(KERNEL, {"a": RANKING, "b": RANKING}), pairs)

@@ -289,7 +289,9 @@ def test_labels_and_unknown_covariates_are_refused():
         Dataset.from_frame(
             LABELS | {"surface": ["clay", None, "clay", ""]}, **arguments, interactions="surface"
         )
-    with pytest.raises(jk.DataError, match="which `interactions` and `pairs` do not extend"):
+    with pytest.raises(
+        jk.DataError, match="`counts` cannot be combined with `interactions` or `pairs`"
+    ):
         Dataset.from_frame(LABELS, **COLUMNS, counts=("x", "y"), pairs=True)
     with pytest.raises(jk.DataError, match=r"`pairs` needs one name on each side"):
         Dataset.from_frame(LABELS, time="t", first=["a", "host"], second="b", pairs=True)

@@ -125,7 +125,7 @@ def test_predictions(tmp_path):
 def test_refusals():
     with pytest.raises(jk.DataError, match="noise_effects=True`, but Probit has no noise that"):
         jk.infer(jk.Model(Constant(1.0), Probit()), read())
-    with pytest.raises(jk.DataError, match="exclude each other"):
+    with pytest.raises(jk.DataError, match="cannot be combined"):
         read(tie_effects=True)
     options = {**COLUMNS, "outcome": None, "difference": ("t", "y")}
     with pytest.raises(jk.DataError, match="`noise_effects` is for wins, ties and losses"):

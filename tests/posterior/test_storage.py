@@ -246,7 +246,7 @@ def nest_deeply(header, parts):
             set_version,
             "has version 99 of the format, but this jaxkick reads versions up to 1. Update",
         ),
-        (set_format, "is not a file of jaxkick"),
+        (set_format, "is not a jaxkick file"),
         (set_thing, "contains an unknown kind of object, 'shell'"),
         (set_class, "holds a `Popen`, which is not a class of jaxkick"),
         (
@@ -283,7 +283,7 @@ def test_invalid_content_is_refused(change, message, tmp_path):
 
 def test_other_zip_files_are_refused(tmp_path):
     np.savez(tmp_path / "some.npz", a=np.zeros(3))
-    with pytest.raises(ValueError, match="is a zip file, but not one of jaxkick"):
+    with pytest.raises(ValueError, match="is a zip file, but not a jaxkick file"):
         jk.load(tmp_path / "some.npz")
 
 

@@ -29,6 +29,8 @@ class Item:
         self.kernel = kernel
         self.times: list[float] = []
         self.num_fitted = 0
+        self._model: Any
+        self._name: Any
         self._model, self._name = owner or (None, None)
 
     @property
@@ -189,7 +191,7 @@ class Model:
         """Fit, with a warm start if the last posterior allows it."""
         last = self.posterior
         known = last.data.num_observations if last else 0
-        if known == len(self.observations):
+        if last and known == len(self.observations):
             return jk.infer(last.model, last.data, rule, start=last, **options)
         alike = len({seen.parameter for seen in self.observations}) == 1
         groups = set(map(self._group_of, self.item))
