@@ -7,6 +7,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 from jax.scipy.sparse.linalg import gmres
@@ -31,7 +32,16 @@ from jaxkick.inference.problem import (
 from jaxkick.inference.status import Status
 from jaxkick.model import Model
 
-__all__ = ["Progress", "Solution", "fixed_point", "needs_grid", "run", "smooth", "solve"]
+__all__ = [
+    "Progress",
+    "Solution",
+    "every_observation",
+    "fixed_point",
+    "needs_grid",
+    "run",
+    "smooth",
+    "solve",
+]
 
 Progress = bool | Callable[[int, float], None]
 """Progress reports: a line on standard error, a function of steps and distance, or none."""
@@ -73,6 +83,7 @@ def run(
     if start is None:
         # An array, so that a later warm start does not compile anew.
         start = no_sites(data.chains)
+    mask = every_observation(data) if mask is None else mask
     report = _write_progress if progress is True else progress or None
     solution = solve(model, data.without_index(), compiled, start, mask, settings, report)
     if progress is True and is_known(solution.status):
@@ -96,7 +107,7 @@ def solve(
     data: Dataset,
     method: AbstractMethod,
     start: Sites,
-    mask: Bool[Array, " N"] | None,
+    mask: Bool[Array, " N"],
     settings: Settings,
     report: Callable[[int, float], None] | None,
 ) -> Solution:
@@ -109,7 +120,7 @@ def solve(
         data: the observations, without their index.
         method: the inference method, with its damping as an array.
         start: sites to start from.
-        mask: observations to use; all of them if `None`.
+        mask: observations to use.
         settings: when to stop.
         report: called on the host after every step, if given.
     """
@@ -129,6 +140,11 @@ def solve(
         distance=end.distance,
         status=status,
     )
+
+
+def every_observation(data: Dataset) -> np.ndarray:
+    """The mask of all observations, with which `solve` is the program of all other masks."""
+    return np.ones(len(data.slots), bool)
 
 
 def _write_progress(steps: int, distance: float) -> None:

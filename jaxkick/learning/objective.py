@@ -17,7 +17,7 @@ from jaxkick.inference.evidence import evidence_slope, log_evidence
 from jaxkick.inference.fixed_point import Settings
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites, make_problem, no_sites
-from jaxkick.inference.solve import Solution, fixed_point, solve
+from jaxkick.inference.solve import Solution, every_observation, fixed_point, solve
 from jaxkick.inference.status import Status
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
@@ -170,7 +170,8 @@ class Evidence(AbstractObjective):
     def fit(self, free: PyTree, start: Sites) -> Solution:
         """Run inference at a point, with the program of `infer`."""
         settings = Settings(self.tol, jnp.asarray(_MAX_STEPS, jnp.int32))
-        return solve(self.model(free), self.data, self.method, start, self.mask, settings, None)
+        mask = every_observation(self.data) if self.mask is None else self.mask
+        return solve(self.model(free), self.data, self.method, start, mask, settings, None)
 
     def gradient(self, free: PyTree, sites: Sites) -> PyTree:
         """The gradient of the loss at a fixed point of inference."""

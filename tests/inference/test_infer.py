@@ -132,6 +132,7 @@ def test_masks_do_not_compile_anew():
     jk.infer(model, DATA, mask=np.arange(N) < 10)
     count = len(traces)
     jk.infer(model, DATA, mask=np.arange(N) < 20)
+    jk.infer(model, DATA)
     assert len(traces) == count > 0
 
 
