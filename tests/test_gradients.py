@@ -9,6 +9,8 @@ import jaxkick as jk
 from jaxkick import kernels, likelihoods
 from tests.differences import assert_gradient
 
+pytestmark = pytest.mark.optimized
+
 EP, KL = jk.ExpectationPropagation(), jk.ReverseKL()
 TIMES = np.array([0.0, 0.4, 0.4, 1.1, 1.7, 2.0, 2.6, 3.1, 3.3, 4.0])
 FIRST = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0, 2])

@@ -14,6 +14,8 @@ from jaxkick.chains.step import Site, StepModel
 from jaxkick.parameters import resolve
 from tests import reference as ref
 
+pytestmark = pytest.mark.optimized
+
 TIMES = {
     "long": np.array([1.0, 1.4, 1.4, 2.9, 3.0, 4.2, 5.5, 5.5 + 1e-8]),
     "middle": np.array([2.0, 2.5, 4.0]),

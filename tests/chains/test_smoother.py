@@ -17,6 +17,8 @@ from jaxkick.kernels import Epoch, Instant, Interval
 from jaxkick.parameters import resolve
 from tests import reference as ref
 
+pytestmark = pytest.mark.optimized
+
 EPOCH = 1.0
 COUNTS = np.array([9, 6, 4, 2, 1])
 BEGINS = np.cumsum(COUNTS) - COUNTS

@@ -7,7 +7,7 @@ import jaxkick.compat.kickscore as drop_in
 from tests import reference as ref
 from tests.compat.programs import PROGRAMS, kickscore, random_program, run
 
-NODES = np.linspace(-12.0, 12.0, 2001)
+NODES = np.linspace(-12.0, 12.0, 801)
 
 
 def exact_moments(log_prob, mean, variance):

@@ -10,6 +10,8 @@ import jaxkick as jk
 from tests import reference as ref
 from tests.translation import dataset_of, model_of
 
+pytestmark = pytest.mark.optimized
+
 LIKELIHOODS = {
     "probit": ref.probit(),
     "logit": ref.logit(),

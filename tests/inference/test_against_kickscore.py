@@ -9,6 +9,8 @@ from tests import reference as ref
 from tests.shared_data import shared_data
 from tests.translation import dataset_of, model_of
 
+pytestmark = pytest.mark.optimized
+
 CASES = {
     "probit": (ref.probit(), "ep", 1e-6),
     "ordinal probit": (ref.ordinal_probit(margin=0.4), "ep", 1e-6),

@@ -107,6 +107,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def posterior(league, model):
+    # Linked rows, which compile slowly: all other fits are packed.
     return jk.infer(model, league.data(7), tol=1e-9)
 
 
@@ -135,8 +136,9 @@ def test_smoother_equals_dense_process(league, model, row_length):
     np.testing.assert_allclose(smoothed.log_normaliser, total, atol=1e-10)
 
 
-def test_fit_equals_dense_fit(league, posterior, dense):
-    check_fit(league, posterior, dense)
+@pytest.mark.optimized
+def test_fit_equals_dense_fit(posterior, dense):
+    check_fit(posterior, dense)
 
 
 @pytest.mark.parametrize("aspects", [None, {"clay": 1}, {"skill": 0, "grass": 1.5, "home": 1}])
@@ -184,9 +186,9 @@ def test_gradient_of_the_evidence(league):
     assert_gradient(model, league.data(), jk.ExpectationPropagation())
 
 
-def check_fit(league, posterior, dense):
+def check_fit(posterior, dense):
     for ours, theirs in (("mean", dense.mean), ("variance", dense.variance)):
-        found = league.data(7).to_slots([getattr(part, ours) for part in posterior.entries])
+        found = posterior.data.to_slots([getattr(part, ours) for part in posterior.entries])
         np.testing.assert_allclose(found, theirs, atol=1e-6)
     np.testing.assert_allclose(
         posterior.log_marginal_likelihood, dense.log_marginal_likelihood, atol=1e-6
@@ -194,8 +196,8 @@ def check_fit(league, posterior, dense):
 
 
 def test_reverse_kl_equals_dense_fit(league, model):
-    found = jk.infer(model, league.data(7), jk.ReverseKL(), tol=1e-9)
-    check_fit(league, found, ref.dense_kl(league.problem))
+    found = jk.infer(model, league.data(), jk.ReverseKL(), tol=1e-9)
+    check_fit(found, ref.dense_kl(league.problem))
 
 
 def test_posterior_means_have_implicit_gradients(league):
@@ -203,7 +205,7 @@ def test_posterior_means_have_implicit_gradients(league):
     @jax.value_and_grad
     def mean(variance):
         kernel = kernels.Constant(0.3) + kernels.Aspects(home=kernels.Constant(variance))
-        fit = jk.infer(jk.Model(kernel, likelihoods.Probit()), league.data(7), tol=1e-10)
+        fit = jk.infer(jk.Model(kernel, likelihoods.Probit()), league.data(), tol=1e-10)
         return fit.observations.mean[0]
 
     step = 1e-4
@@ -214,12 +216,12 @@ def test_posterior_means_have_implicit_gradients(league):
 
 def test_devices_share_the_work(league, model, posterior):
     mesh = jax.make_mesh((3,), ("rows",))
-    found = jk.infer(model, league.data(7).shard(mesh), tol=1e-9)
+    found = jk.infer(model, league.data().shard(mesh), tol=1e-9)
     np.testing.assert_allclose(found.observations.mean, posterior.observations.mean, atol=1e-7)
 
 
 def test_single_precision(league, model, posterior):
-    found = jk.infer(model, league.data(7, "float32"))
+    found = jk.infer(model, league.data(dtype="float32"))
     assert found.observations.mean.dtype == np.float32
     np.testing.assert_allclose(found.observations.mean, posterior.observations.mean, atol=1e-2)
 

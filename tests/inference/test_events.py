@@ -63,6 +63,7 @@ def moments_of_order(mean, variance):
     return np.log(total[0]), (centre - mean) / scale, (spread - scale) / scale**2
 
 
+@pytest.mark.optimized
 def test_against_dense_ep():
     """The fixed point, by plain sweeps over a dense Gaussian and integrals of its own."""
     data, posterior = fitted()
@@ -118,9 +119,11 @@ def test_gradients_against_differences():
     """Of the evidence, and of the posterior through the fixed point."""
     data = read(races(count=8))
 
+    def model(numbers):
+        return jk.Model(jk.kernels.Matern12(numbers[0], numbers[1]), RANKING)
+
     def fit(numbers):
-        kernel = jk.kernels.Constant(0.5) + jk.kernels.Matern12(numbers[0], numbers[1])
-        posterior = jk.infer(jk.Model(kernel, RANKING), data, tol=1e-10)
+        posterior = jk.infer(model(numbers), data, tol=1e-10)
         return jnp.append(posterior.observations.mean[:3], posterior.log_marginal_likelihood)
 
     numbers, along, step = jnp.array([0.7, 2.0]), jnp.array([1.0, -0.7]), 1e-4
@@ -129,13 +132,18 @@ def test_gradients_against_differences():
     _, found = both(numbers)
     moved = both(numbers + step * along)[0] - both(numbers - step * along)[0]
     np.testing.assert_allclose(found, moved / (2 * step), rtol=2e-4, atol=2e-6)
-    slope = jax.jit(jax.grad(lambda numbers: fit(numbers)[-1]))(numbers)
+
+    def evidence(numbers):
+        return jk.log_marginal_likelihood(model(numbers), data, tol=1e-10)
+
+    slope = jax.jit(jax.grad(evidence))(numbers)
     np.testing.assert_allclose(slope @ along, found[-1], rtol=1e-6)
 
 
 def test_a_mask_leaves_whole_events_out():
     data, _ = fitted()
-    mask = np.repeat(np.arange(14) % 3 > 0, 3)
+    # Enough events to fit the rest with the same program.
+    mask = np.repeat(np.arange(14) % 5 > 0, 3)
     model = jk.Model(KERNEL, RANKING)
     masked = jk.infer(model, data, mask=mask, tol=1e-8)
     alone = jk.infer(model, data.subset(mask), tol=1e-8)

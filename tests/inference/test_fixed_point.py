@@ -11,6 +11,8 @@ from jaxkick import kernels, likelihoods
 from tests import reference as ref
 from tests.translation import dataset_of, kernel_of, likelihood_of
 
+pytestmark = pytest.mark.optimized
+
 EP, KL = jk.ExpectationPropagation, jk.ReverseKL
 SIMPLE = ref.matern12(0.8, 2.0)
 

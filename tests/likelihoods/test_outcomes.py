@@ -60,11 +60,14 @@ def test_moments_and_quantiles_of_counts(name, mean, variance):
     np.testing.assert_allclose(weights.sum(), 1.0, atol=1e-7)
     first = weights @ outcomes
     second = weights @ (outcomes - first) ** 2
-    np.testing.assert_allclose(likelihood.predictive_mean(mean, variance), first, rtol=1e-5)
-    np.testing.assert_allclose(likelihood.predictive_variance(mean, variance), second, rtol=1e-3)
+    score = np.array(mean), np.array(variance)
+    found = call_compiled(likelihood.predictive_mean, *score)
+    np.testing.assert_allclose(found, first, rtol=1e-5)
+    found = call_compiled(likelihood.predictive_variance, *score)
+    np.testing.assert_allclose(found, second, rtol=1e-3)
     reached = np.cumsum(weights)
     for probability in (0.05, 0.5, 0.95):
-        found = likelihood.predictive_quantile(probability, mean, variance)
+        found = call_compiled(likelihood.predictive_quantile, np.array(probability), *score)
         assert found == outcomes[np.argmax(reached >= probability)]
 
 
@@ -87,7 +90,7 @@ def test_draws_have_the_distribution(name):
         return
     assert not likelihood.check(draws).any()
     values, counts = np.unique(draws, return_counts=True)
-    exact = np.exp(likelihood.log_prob(jnp.asarray(values), jnp.full(len(values), score)))
+    exact = np.exp(call_compiled(likelihood.log_prob, values, np.full(len(values), score)))
     error = np.sqrt(exact * (1 - exact) / DRAWS) + 1e-12
     frequent = exact * DRAWS > 20
     assert frequent.sum() >= 2
@@ -119,11 +122,13 @@ def test_negative_binomial_against_scipy_and_poisson():
     counts, score = jnp.arange(30.0), jnp.linspace(-3.0, 4.0, 30)
     for dispersion in (5.0, 0.4, 0.011, 0.009, 1e-4):
         size, mean = 1 / dispersion, np.exp(score)
-        found = likelihoods.NegativeBinomial(dispersion).log_prob(counts, score)
+        likelihood = likelihoods.NegativeBinomial(dispersion)
+        found = call_compiled(likelihood.log_prob, counts, score)
         right = scipy.stats.nbinom.logpmf(counts, size, size / (size + mean))
         np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-10)
-    found = likelihoods.NegativeBinomial(1e-11).log_prob(counts, score)
-    np.testing.assert_allclose(found, likelihoods.Poisson().log_prob(counts, score), atol=1e-7)
+    found = call_compiled(likelihoods.NegativeBinomial(1e-11).log_prob, counts, score)
+    right = call_compiled(likelihoods.Poisson().log_prob, counts, score)
+    np.testing.assert_allclose(found, right, atol=1e-7)
 
 
 def test_levels_of_differences():
