@@ -5,9 +5,12 @@
 Outcomes are differences of points with a Gaussian likelihood, so the exact posterior is Gaussian
 process regression. Prints the mean ratio of variances (factorised / exact) of single skills and of
 the difference in each game, for several kernels; and the largest error of the joint variances of
-`Posterior.scores`, which are interpolated between 16 times of each team. Reads the folder in
-JAXKICK_DATA, or ../shared/data. Needs pandas (the `dev` extra).
+`Posterior.scores`, which are interpolated between 16 times of each team. Then compares forecasts of
+results with `joint=False` and `joint=True`: the Bundesliga's second half of 2008/09, week by week.
+Reads the folder in JAXKICK_DATA, or ../shared/data. Needs pandas (the `dev` extra).
 """
+
+import time
 
 import jax
 import numpy as np
@@ -59,9 +62,41 @@ def compare(
     )
 
 
+def compare_forecasts() -> None:
+    """Compare probabilities, log losses and times of both kinds of forecasts."""
+    games = pd.DataFrame(jk.datasets.load_bundesliga())
+    games = games.assign(date=games.date.astype(str)).tail(14 * 306)
+    columns = {"time": "date", "first": "home", "second": "away", "home": True}
+    results = ("home_goals", "away_goals")
+    rest = games[games.date >= "2009-01-15"]
+    weeks = np.arange(len(rest)) // 9
+    data = jk.Dataset.from_frame(games[games.date < "2009-01-15"], result=results, **columns)
+    posterior = jk.infer(jk.learn(jk.suggest_model(data), data)[0], data)
+    found: dict[bool, list[np.ndarray]] = {False: [], True: []}
+    taken = dict.fromkeys(found, 0.0)
+    for week in np.unique(weeks):
+        fixtures = rest[weeks == week]
+        for joint, parts in found.items():
+            begin = time.perf_counter()
+            table = posterior.forecast(fixtures, joint=joint)
+            taken[joint] = time.perf_counter() - begin
+            parts.append(table[["p_loss", "p_tie", "p_win"]].to_numpy())
+        posterior = posterior.update(fixtures)
+    alone, joint = (np.concatenate(parts) for parts in found.values())
+    lead = np.sign(rest[results[0]] - rest[results[1]]).to_numpy(int)
+    rows = np.arange(len(rest))
+    losses = [-np.log(p[rows, lead + 1]) for p in (alone, joint)]
+    print(
+        f"{len(rest)} forecasts: log loss {losses[0].mean():.5f}, joint {losses[1].mean():.5f}; "
+        f"largest difference of a probability {np.abs(joint - alone).max():.5f}; the last week "
+        f"in {1e3 * taken[False]:.0f} ms, joint {1e3 * taken[True]:.0f} ms"
+    )
+
+
 def main() -> None:
-    """Print one line for each set of parameters."""
+    """Print one line for each set of parameters, and one for forecasts."""
     jax.config.update("jax_enable_x64", True)
+    compare_forecasts()
     games = read_nba()
     games = games[games.season == SEASON].reset_index(drop=True)
     for parameters in PARAMETERS:

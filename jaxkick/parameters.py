@@ -293,14 +293,17 @@ def correlation_factor(size: int) -> Converter:
     """
 
     def full(value: ArrayLike) -> ArrayLike:
-        if jnp.ndim(value) > 0:
+        if np.ndim(value) > 0:
             return value
+        least = -1.0 / (size - 1)
+        rule = f"must be a correlation matrix, or a number between {least:.3g} and 1"
+        _require(value, lambda known: least < known < 1.0, rule)
         value = _as_float(value)
         return jnp.eye(size, dtype=value.dtype) * (1.0 - value) + value
 
     def constrain(value: ArrayLike) -> AbstractParameter:
         matrix = full(value)
-        if jnp.shape(matrix) != (size, size):
+        if np.shape(matrix) != (size, size):
             problem = f"{{argument}} must be a number or a matrix of shape ({size}, {size})"
             raise DataError(problem, argument="value")
         return Correlation(matrix)

@@ -232,6 +232,39 @@ def test_final_places_against_enumeration(known):
     assert "5 teams, 20,000 draws, equal points decided by head_to_head, random" in repr(found)
 
 
+def test_final_places_of_unknown_skills(unsure):
+    """All outcomes of a round robin, each averaged over the joint posterior of three skills."""
+    fixtures = {"time": [1.0] * 3, "first": list("abc"), "second": list("bca")}
+    mean = np.asarray(unsure.linear_combination(list("abc"), 1.0).mean)
+    covariance = unsure.covariance(list("abc"), 1.0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
+    grid = np.stack(np.meshgrid(*[nodes] * 3), axis=-1).reshape(-1, 3)
+    weights = np.prod(np.meshgrid(*[weights / weights.sum()] * 3), axis=0).ravel()
+    skills = mean + grid @ np.linalg.cholesky(covariance).T
+    gaps = skills - np.roll(skills, -1, axis=1)
+    low, high = (np.vectorize(NormalDist().cdf)(margin - gaps) for margin in (-0.3, 0.3))
+    chances = np.stack([low, high - low, 1.0 - high])
+    pairs = list(zip(fixtures["first"], fixtures["second"], strict=True))
+    expected = np.zeros((3, 3))
+    for results in itertools.product((-1, 0, 1), repeat=3):
+        probability = weights @ np.prod([chances[r + 1, :, n] for n, r in enumerate(results)], 0)
+        goals, place = [(max(r, 0), max(-r, 0)) for r in results], 0
+        for group in plain_order(pairs, goals, (3, 1, 0), []):
+            teams = sorted(group & set("abc"))
+            for team in teams:
+                own = slice(place, place + len(teams))
+                expected["abc".index(team), own] += probability / len(teams)
+            place += len(teams)
+    found = league_table(None, unsure.simulate(fixtures, DRAWS), tie_breakers=["random"])
+    order = ["abc".index(name) for name in found.names]
+    assert within(found.probabilities, expected[order])
+    # Matches drawn independently of each other would be wrong.
+    known = unsure.forecast(fixtures)
+    apart = known["p_win"][0] * known["p_loss"][2]
+    together = weights @ (chances[2, :, 0] * chances[0, :, 2])
+    assert together - apart > 0.02
+
+
 def test_played_matches_count(goals):
     simulated = goals.simulate(FIXTURES, 50)
     found = league_table(PLAYED, simulated)
@@ -486,7 +519,8 @@ def test_hosts_and_covariates_of_a_knockout():
         (["a", "b"], {"legs": 3}, "`legs` is 3, but must be 1 or 2"),
         (["a", "b"], {"legs": [1, 2]}, "`legs` has 2 values, but the bracket has 1 rounds"),
         (["a", "b"], {"penalties": "dice"}, "`penalties` is 'dice', but must be 'coin' or 'skill'"),
-        (3, {}, "`bracket` has 0 slots"),
+        (3, {}, "`bracket` is 3, but must be the list of its teams"),
+        ("ab", {}, "`bracket` is 'ab', but must be the list of its teams"),
         (["a", "b"], {"hosts": ["z"]}, "`hosts` has 'z', which is not in the bracket"),
         (["a", "b"], {"hosts": ["a"]}, "`hosts` is given, but the data has no home advantage"),
     ],

@@ -80,13 +80,20 @@ def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
     """
     if isinstance(frame, Mapping):
         whole = {**frame, **columns}
-        return Columns({name: np.asarray(column) for name, column in whole.items()})
+        return Columns({name: _as_array(column) for name, column in whole.items()})
     table = nw.from_native(frame, eager_only=True)
     series = [
         nw.new_series(name, np.asarray(column), backend=table.implementation)
         for name, column in columns.items()
     ]
     return table.with_columns(*series).to_native()
+
+
+def _as_array(column: Any) -> np.ndarray:
+    """Make an array of a column; each line-up is one cell."""
+    if isinstance(column, list) and any(isinstance(x, (list, tuple, Mapping)) for x in column):
+        return np.fromiter(column, object, len(column))
+    return np.asarray(column)
 
 
 def name_column(names: Iterable[Hashable]) -> np.ndarray:

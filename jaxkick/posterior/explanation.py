@@ -6,14 +6,19 @@ its prior mean, is
 
     cᵀA⁻¹Xᵀ b = Σₙ uₙ bₙ      with u = X A⁻¹c and b = W (m̃ − f₀) = p + W (f − f₀),
 
-so one solve splits it into a sum over matches. Removing match n would change the posterior mean by
-−uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of its score without it: its influence. The variance is
-that of independent competitors, which saves a solve for each match.
+so one solve splits it into a sum over matches. The influence of a match is what the mean would
+lose without it, pᵀ(I − VW)⁻¹u over its observations, with V the joint covariance of their scores.
+That takes a solve for each observation, so only the most influential matches have it. The others
+have uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of the score without the observation, if competitors
+were independent.
 """
 
+import functools
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._typing import Array, Float
@@ -27,7 +32,7 @@ from jaxkick.errors import DataError, plain
 from jaxkick.inference.methods import Linearization
 from jaxkick.inference.problem import make_problem
 from jaxkick.model import Model
-from jaxkick.posterior.joint import reach_of
+from jaxkick.posterior.joint import is_affordable, reach_of
 from jaxkick.posterior.leaderboard import Points, Scale, choose_competitors
 from jaxkick.posterior.predictor import score_points
 from jaxkick.posterior.scores import score_combinations
@@ -41,6 +46,8 @@ __all__ = ["Explanation", "explain"]
 _TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
 _SHOWN = 5
 _SIDES = 3
+# Influences of the strongest matches are computed from so many solves.
+_SOLVES = 16
 
 
 class Explanation(NamedTuple):
@@ -60,8 +67,9 @@ class Explanation(NamedTuple):
         own: whether the competitor took part.
         contribution: the contribution of each match.
         influence: the part of the rating, or of its change, that would be missing if the match
-            had not been played; unlike contributions, these do not sum to anything. They are
-            approximate: large ones may be off by several per cent.
+            had not been played; unlike contributions, these do not sum to anything. Those of the
+            most influential matches are computed from the joint posterior. The others (all of
+            them in data with millions of entries) may be off by several per cent.
         change: a phrase for the change that is explained, such as "since 2009-01-01"; `None` for
             a rating.
         new: whether each match is after the earlier time of a change, or missing in its earlier
@@ -264,6 +272,7 @@ def _explain_combination(
         for part in (factors.pull, factors.curvature, factors.variance)
     )
     contribution = reach * np.asarray(strength, np.float64)[:count]
+    single = reach * pull * (1.0 + curvature * variance)
     rating = points.factor * float(mean[0])
     prior = np.asarray(score_combinations(posterior.model, data, None, query).mean)
     prior = points.factor * float(prior[0] if change is None else prior[1] - prior[0])
@@ -282,7 +291,7 @@ def _explain_combination(
         outcome=matches.outcome,
         own=np.bincount(rows, matches.own) > 0,
         contribution=np.bincount(rows, contribution),
-        influence=np.bincount(rows, reach * pull * (1.0 + curvature * variance)),
+        influence=_refine(posterior, np.bincount(rows, single), rows, reach, pull),
         change=change,
         new=None if change is None else times > begin,
         result=np.where(times > end, np.nan, matches.result),
@@ -324,6 +333,70 @@ def _subtract(now: Explanation, before: Explanation) -> Explanation:
         change="since the earlier posterior",
         new=np.arange(len(now.row)) >= count,
     )
+
+
+def _refine(
+    posterior: "Posterior",
+    influence: np.ndarray,
+    rows: np.ndarray,
+    reach: np.ndarray,
+    pull: np.ndarray,
+) -> np.ndarray:
+    """Compute the largest influences with the joint covariance of each match's scores.
+
+    Args:
+        posterior: a fit.
+        influence: the influence of every match, with variances of independent competitors.
+        rows: the number of each observation's match.
+        reach: the covariance of the rating with the score of each observation.
+        pull: the pull of each observation's factor.
+    """
+    data = posterior.data
+    if not is_affordable(data, _SOLVES):
+        return influence
+    order = np.argsort(-np.abs(influence), kind="stable")
+    sizes = np.cumsum(np.bincount(rows)[order])
+    chosen = order[: max(np.searchsorted(sizes, _SOLVES, side="right"), 1)]
+    places = np.flatnonzero(np.isin(rows, chosen))
+    spread = reach_of(posterior, _scores_of(data, places))
+    # Full chunks, so that one program serves all explanations.
+    room = [(0, -len(places) % _SOLVES), (0, len(posterior.factors.curvature) - len(data))]
+    spread = np.pad(spread, room)
+    curved = np.asarray(_curve(posterior.model, data.without_index(), posterior.factors, spread))
+    influence = influence.copy()
+    for match in chosen:
+        here = np.flatnonzero(rows[places] == match)
+        own = places[here]
+        without = np.eye(len(own)) - curved[np.ix_(here, own)]
+        influence[match] = pull[own] @ np.linalg.solve(without, reach[own])
+    return influence
+
+
+def _scores_of(data: Dataset, places: np.ndarray) -> Query:
+    """The combined scores of some observations."""
+    observations, index = data.observations, data.index
+    features = observations.features[places]
+    groups = np.array([*index.groups, ""], dtype=object)
+    group = np.where(features < 0, -1, index.feature_group[features])
+    aspects = observations.aspects
+    return Query(
+        (len(places),),
+        observations.times[places],
+        features,
+        groups[group],
+        observations.coefficients[places],
+        features,
+        None if aspects is None else index.known_aspects.by_name(aspects[places]),
+    )
+
+
+@jit_by_size
+def _curve(
+    model: Model, data: Dataset, factors: Linearization, scores: Float[Array, "Q N"]
+) -> Float[Array, "Q N"]:
+    """The precisions W of all factors times vectors of scores."""
+    problem = make_problem(model, data)
+    return jax.vmap(functools.partial(problem.curve, factors.curvature))(jnp.asarray(scores))
 
 
 @jit_by_size

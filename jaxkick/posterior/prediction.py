@@ -284,8 +284,11 @@ class CountsPrediction(AbstractPrediction):
 class RankPrediction(eqx.Module):
     """The places of all sides of one event.
 
-    The scores of sides are independent in the posterior approximation. Where sides share a
-    feature, such as a car, `predict` of two of them is more exact than `p_ahead`.
+    Without `covariance`, the scores of sides count as independent. Where sides share a feature,
+    such as a car, `predict` of two of them is then more exact than `p_ahead`.
+
+    With it, `p_ahead` is exact, and the probabilities of places are nearly so: where correlations
+    differ much from side to side, errors are about 0.01, in extreme cases a few hundredths.
 
     Attributes:
         mean: posterior mean of each side's score.
@@ -293,6 +296,7 @@ class RankPrediction(eqx.Module):
         likelihood: the likelihood of a ranking given the scores.
         names: a label for each side.
         library: the library of the user's tables, for `to_frame`.
+        covariance: posterior covariance of the scores; `None` if they are independent.
     """
 
     mean: Float[Array, " S"]
@@ -300,11 +304,14 @@ class RankPrediction(eqx.Module):
     likelihood: AbstractLikelihood
     names: tuple[str, ...] = eqx.field(static=True)
     library: str | None = eqx.field(default=None, static=True)
+    covariance: Float[Array, "S S"] | None = None
 
     @property
     def probabilities(self) -> Float[Array, "S S"]:
         """The probability of each side (rows) to finish in each place (columns), without ties."""
-        return call_compiled(self.likelihood.rank_probabilities, self.mean, self.variance)
+        if self.covariance is None:
+            return call_compiled(self.likelihood.rank_probabilities, self.mean, self.variance)
+        return _places(self.likelihood, self.mean, self.covariance)
 
     @property
     def p_win(self) -> Float[Array, " S"]:
@@ -333,10 +340,10 @@ class RankPrediction(eqx.Module):
             second: the label of another side.
         """
         one, other = (self._place(name) for name in (first, second))
-        mean, variance = (
-            self.mean[one] - self.mean[other],
-            self.variance[one] + self.variance[other],
-        )
+        variance = self.variance[one] + self.variance[other]
+        if self.covariance is not None:
+            variance = variance - 2.0 * self.covariance[one, other]
+        mean = self.mean[one] - self.mean[other]
         _, tie, win = self.likelihood.duel().result_probabilities(mean, variance)
         return win + 0.5 * tie
 
@@ -376,6 +383,42 @@ class RankPrediction(eqx.Module):
         if not is_known(self.mean):
             return f"RankPrediction of {len(self.names)} sides"
         return f"RankPrediction of {len(self.names)} sides\n{self.to_frame(None)!r}"
+
+
+@eqx.filter_jit
+def _places(
+    likelihood: AbstractLikelihood, mean: Float[Array, " S"], covariance: Float[Array, "S S"]
+) -> Float[Array, "S S"]:
+    """The probabilities of places if the scores of sides are correlated.
+
+    Places depend on differences of scores. The nearest independent scores have variances whose
+    sums are those of the differences, by least squares. What is left, R, changes probabilities p
+    by ½ Σ R_ij ∂²p/∂m_i∂m_j to first order: the derivative of a normal expectation in its
+    covariance. It is taken along the eigenvectors of R, by differences whose steps make them
+    Gauss–Hermite quadratures.
+
+    Args:
+        likelihood: the likelihood of a ranking.
+        mean: means of the scores.
+        covariance: their covariance.
+    """
+    count = len(mean)
+    single = jnp.diagonal(covariance)
+    apart = jnp.sum(single[:, None] + single - 2.0 * covariance, axis=1)
+    variance = 0.5 * apart
+    if count > 2:
+        variance = (apart - 0.5 * jnp.sum(apart) / (count - 1)) / (count - 2)
+    variance = jnp.maximum(variance, 0.0)
+    # What all scores share does not matter.
+    centre = jnp.eye(count, dtype=mean.dtype) - 1.0 / count
+    rest = centre @ (covariance - jnp.diag(variance)) @ centre
+    values, vectors = jnp.linalg.eigh(rest)
+    shifts = jnp.sqrt(3.0 * jnp.abs(values))[:, None] * vectors.T
+    shifts = jnp.concatenate([jnp.zeros((1, count), mean.dtype), shifts, -shifts])
+    found = likelihood.rank_probabilities(mean + shifts, variance)
+    signs = jnp.sign(values)[:, None, None]
+    change = jnp.sum(signs * (found[1 : count + 1] + found[count + 1 :] - 2.0 * found[0]), axis=0)
+    return jnp.clip(found[0] + change / 6.0, 0.0, 1.0)
 
 
 @eqx.filter_jit

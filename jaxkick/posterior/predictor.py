@@ -4,6 +4,7 @@ import abc
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
@@ -44,7 +45,14 @@ from jaxkick.posterior.leaderboard import (
 )
 from jaxkick.posterior.prediction import CountsPrediction, Prediction, RankPrediction
 
-__all__ = ["AbstractPredictor", "counted_sides", "make_query", "read_combination", "score_points"]
+__all__ = [
+    "AbstractPredictor",
+    "counted_sides",
+    "make_query",
+    "read_combination",
+    "read_ties",
+    "score_points",
+]
 
 
 class AbstractPredictor(abc.ABC):
@@ -156,6 +164,7 @@ class AbstractPredictor(abc.ABC):
         time: Any,
         features: Mapping[Hashable, Any] | None = None,
         *,
+        joint: bool = False,
         allow_unknown: bool = False,
     ) -> RankPrediction:
         """Predict the places of all sides of one event, such as a race.
@@ -167,6 +176,7 @@ class AbstractPredictor(abc.ABC):
             features: further features and values of aspects by name, as in
                 `Dataset.from_rankings`: for each a label or a number for each side, or one for
                 all.
+            joint: as in `predict`, here for the covariance of all sides.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -184,15 +194,16 @@ class AbstractPredictor(abc.ABC):
         aspects = read_side_aspects(directory, given, 1, "features")
         own = aspects and {"competitors": aspects.sides[0]}
         likelihood = _ranking_of(self.model)
-        moments = _combine(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown, own)
-        return _rank_prediction(self, moments, likelihood, labels)
+        query = make_query(self, time, {"competitors": (sides, 1.0)}, extra, allow_unknown, own)
+        return _rank_prediction(self, query, likelihood, labels, joint)
 
-    def forecast(self, matches: Any, *, allow_unknown: bool = False) -> Any:
+    def forecast(self, matches: Any, *, joint: bool = False, allow_unknown: bool = False) -> Any:
         """Add predictions to a table of matches.
 
         Args:
             matches: a table with the columns of the table that `Dataset.from_frame` or
                 `Dataset.from_rankings` read. Outcomes are not needed and not read.
+            joint: as in `predict`, with one solve for each match, or for each side of a ranking.
             allow_unknown: as in `predict`.
 
         Returns:
@@ -208,10 +219,10 @@ class AbstractPredictor(abc.ABC):
         """
         schema = self._directory.schema
         if schema is not None and schema.is_ranking:
-            return _forecast_rankings(self, matches, allow_unknown)
+            return _forecast_rankings(self, matches, allow_unknown, joint)
         match, times = read_matches(self._directory, matches)
         with naming_columns(self._directory.schema):
-            prediction = _predict(self, match, times, allow_unknown)
+            prediction = _predict(self, match, times, allow_unknown, joint)
         return extend_table(matches, prediction.columns())
 
     def compare(
@@ -368,6 +379,10 @@ def _combine(
     joint: bool = False,
 ) -> ScoreMoments:
     query = make_query(predictor, time, sides, covariates, allow_unknown, aspects)
+    return _moments(predictor, query, joint)
+
+
+def _moments(predictor: AbstractPredictor, query: Query, joint: bool) -> ScoreMoments:
     moments = predictor._score_query(query)
     together = predictor._variance_query(query, joint)
     if together is None:
@@ -415,28 +430,37 @@ def _ranking_of(model: Model) -> AbstractLikelihood:
 
 def _rank_prediction(
     predictor: AbstractPredictor,
-    moments: ScoreMoments,
+    query: Query,
     likelihood: AbstractLikelihood,
     labels: Sequence[str],
+    joint: bool,
 ) -> RankPrediction:
-    likelihood = resolve(likelihood, moments.mean.dtype)
+    """Predict one event, whose sides are the combinations of a query."""
+    mean, variance = predictor._score_query(query)
+    likelihood = resolve(likelihood, mean.dtype)
     library = predictor._directory.library
-    return RankPrediction(moments.mean, moments.variance, likelihood, tuple(labels), library)
+    covariance = predictor._covariance_query(query, joint)
+    if covariance is not None:
+        covariance = jnp.asarray(covariance, mean.dtype)
+        variance = jnp.diagonal(covariance)
+    return RankPrediction(mean, variance, likelihood, tuple(labels), library, covariance)
 
 
-def _forecast_rankings(predictor: AbstractPredictor, table: Any, allow_unknown: bool) -> Any:
+def _forecast_rankings(
+    predictor: AbstractPredictor, table: Any, allow_unknown: bool, joint: bool
+) -> Any:
     """Add the probabilities of places to a table of events."""
     likelihood, directory = _ranking_of(predictor.model), predictor._directory
     fields = read_ranking(directory, table)
     with naming_columns(directory.schema):
         sides = {"competitor": (fields.sides, 1.0)}
         own = fields.aspects and {"competitor": fields.aspects.sides[0]}
-        moments = _combine(predictor, fields.times, sides, fields.covariates, allow_unknown, own)
+        query = make_query(predictor, fields.times, sides, fields.covariates, allow_unknown, own)
     columns: dict[str, np.ndarray] = {}
     for event in np.unique(fields.events):
         here = np.flatnonzero(fields.events == event)
-        part = ScoreMoments(*(each[here] for each in moments))
-        found = _rank_prediction(predictor, part, likelihood, [""] * len(here)).columns()
+        part = Query((len(here),), *jax.tree.map(lambda x, here=here: x[here], query[1:]))
+        found = _rank_prediction(predictor, part, likelihood, [""] * len(here), joint).columns()
         for name, values in found.items():
             if name != "name":
                 columns.setdefault(name, np.zeros(len(fields.sides)))[here] = values
@@ -495,16 +519,12 @@ def _predict(
         own = aspects and dict(zip(sides, aspects.sides, strict=True))
         score = _combine(predictor, time, sides, favour, allow_unknown, own, joint)
         if directory.schema is not None and directory.schema.tie_effects:
-            # One side at a time: two sides would have a skill as a pair.
-            parts = [
-                _combine(predictor, time, {name: (with_role(side, TIE), 1.0)}, {}, allow_unknown)
-                for name, (side, _) in sides.items()
-            ]
-            ties = (sum(part) for part in zip(*parts, strict=True))
+            query = read_ties(directory, time, first, second, allow_unknown)
             duel = predictor.model.likelihood_of("")
+            ties = _moments(predictor, query, joint)
             duel = duel.given_second(*ties)  # pyright: ignore[reportAttributeAccessIssue]
         if directory.schema is not None and directory.schema.noise_effects:
-            noise = predictor.linear_combination(NOISE, time)
+            noise = _combine(predictor, time, {"features": (NOISE, 1.0)}, {}, joint=joint)
             duel = predictor.model.likelihood_of("")
             duel = duel.given_second(*noise)  # pyright: ignore[reportAttributeAccessIssue]
         return prediction(score)
@@ -522,6 +542,26 @@ def _predict(
         resolve(duel, both.mean.dtype),
     )
     return CountsPrediction(*sides, covariance, directory.library, likelihood)
+
+
+def read_ties(
+    directory: AbstractDirectory, times: Any, first: Any, second: Any, allow_unknown: bool
+) -> Query:
+    """Read the sums of both sides' tie effects."""
+    # One side at a time: two sides would have a skill as a pair.
+    sides = {"first": (with_role(first, TIE), 1.0)}, {"second": (with_role(second, TIE), 1.0)}
+    one, two = (read_query(directory, times, side, {}, allow_unknown) for side in sides)
+    # The features of both sides differ, and so do their codes.
+    codes = np.where(two.codes < 0, -1, two.codes + one.codes.max(initial=-1) + 1)
+    parts = one[2:], two._replace(codes=codes)[2:]
+
+    def join(*values: np.ndarray) -> np.ndarray:
+        # One side may be a single one, for all matches.
+        count = max(map(len, values))
+        return np.hstack([np.broadcast_to(x, (count, x.shape[1])) for x in values])
+
+    longer = max(one, two, key=lambda each: (len(each.times), len(each.shape)))
+    return Query(longer.shape, longer.times, *jax.tree.map(join, *parts))
 
 
 def counted_sides(

@@ -13,13 +13,13 @@ from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import LEVEL, NOISE, TIE, Feature, Schema, with_role
+from jaxkick.data.schema import LEVEL, NOISE, Feature, Schema
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, plain
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.joint import draw_scores
-from jaxkick.posterior.predictor import counted_sides
+from jaxkick.posterior.predictor import counted_sides, read_ties
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
@@ -318,11 +318,7 @@ def _read_scores(
         names = [NOISE] * len(found[0].times) if shape else NOISE
         found.append(read({"first": (names, 1.0)}, {}))
     if schema is not None and schema.tie_effects:
-        # One side at a time: two sides would have a skill as a pair.
-        sides = {"first": first, "second": second}.items()
-        parts = [read({name: (with_role(side, TIE), 1.0)}, {}) for name, side in sides]
-        joined = jax.tree.map(lambda *x: np.hstack(x), *(each[2:] for each in parts))
-        found.append(Query(parts[0].shape, parts[0].times, *joined))
+        found.append(read_ties(directory, time, first, second, allow_unknown))
     return found
 
 

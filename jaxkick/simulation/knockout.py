@@ -138,8 +138,13 @@ def knockout(
 
 
 def _read_bracket(bracket: Any) -> list[Hashable | None]:
-    one = isinstance(bracket, (str, bytes)) or not isinstance(bracket, Iterable)
-    slots: list[Hashable | None] = [] if one else list(bracket)
+    if isinstance(bracket, (str, bytes)) or not isinstance(bracket, Iterable):
+        raise DataError(
+            "{argument} is {value}, but must be the list of its teams",
+            argument="bracket",
+            value=bracket,
+        )
+    slots: list[Hashable | None] = list(bracket)
     size = len(slots)
     if size < 2 or size & (size - 1):
         wanted = max(2, 1 << (size - 1).bit_length()) if size else 2

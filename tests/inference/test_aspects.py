@@ -327,6 +327,24 @@ def test_correlation_is_learnt_from_data():
     assert "hard and clay correlate 0." in model.describe()
 
 
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["hard"], {}, "`names` must be at least two different names"),
+        (["hard", "hard"], {}, "`names` must be at least two different names"),
+        (["hard", "clay"], {"correlation": 1.5}, "is 1.5, .* a number between -1 and 1"),
+        (["a", "b", "c"], {"correlation": -0.6}, "is -0.6, .* a number between -0.5 and 1"),
+        (["a", "b"], {"correlation": [[1, 0.5], [0.4, 1]]}, "must be symmetric"),
+        (["a", "b"], {"correlation": [[1.0]]}, r"matrix of shape \(2, 2\)"),
+        (["a", "b"], {"scales": [1.0]}, "`scales` must be 2 numbers"),
+        (["a", "b"], {"scales": [1.0, -1.0]}, "`scales` is .*must be positive"),
+    ],
+)
+def test_invalid_correlations_are_refused(names, options, message):
+    with pytest.raises(jk.DataError, match=message):
+        kernels.CorrelatedAspects(kernels.Constant(1.0), names, **options)
+
+
 def test_kernel_with_unknown_aspects_is_refused(league):
     model = jk.Model(kernels.Aspects(carpet=kernels.Constant(1.0)), likelihoods.Probit())
     with pytest.raises(jk.DataError, match="the aspect 'carpet', but the data has only 'home'"):

@@ -61,6 +61,17 @@ from jaxkick import likelihoods as lik
             "a constant level with standard deviation 1, with 4 times the variance",
         ),
         (
+            k.Constant(0.04) + k.Aspects(home=k.Constant(0.09), away=k.Matern12(1.0, 1.0)),
+            "a constant level with standard deviation 0.2, plus home: a constant level with "
+            "standard deviation 0.3; away: rough fluctuations with standard deviation 1 and "
+            "lengthscale 1 year (half-life 0.69 years)",
+        ),
+        (
+            k.CorrelatedAspects(k.Constant(1.0), ["attack", "defence"], 0.6, [0.3, 0.2]),
+            "attack and defence: a constant level with standard deviation 1, times 0.3 (attack) "
+            "and 0.2 (defence); attack and defence correlate 0.60",
+        ),
+        (
             k.LinearSDE([[-1.0]], [1.0], 2.0, [1.0]),
             "a process of class LinearSDE",
         ),

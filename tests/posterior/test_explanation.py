@@ -106,11 +106,12 @@ def test_a_rating_may_fall_after_a_win():
 
 def test_influence_is_what_changes_without_the_match(posterior):
     found = posterior.explain("bob", 5.0)
-    for n in np.argsort(-np.abs(found.influence))[:2]:
+    order = np.argsort(-np.abs(found.influence))
+    # The variance of the score of a match with little influence is the factorised one.
+    for n, error in ((order[0], 1e-4), (order[1], 1e-4), (order[20], 0.1)):
         rest = np.arange(N) != n
         without = jk.infer(MODEL, data_of(chosen=rest), tol=1e-9).scores("bob", [5.0]).mean[0]
-        # The variance of the match's score is the factorised one.
-        np.testing.assert_allclose(found.influence[n], found.rating - without, rtol=0.1)
+        np.testing.assert_allclose(found.influence[n], found.rating - without, rtol=error)
 
 
 def test_contributions_of_results_sum_to_the_rating(probit):

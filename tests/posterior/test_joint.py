@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -241,6 +242,41 @@ def test_differences_and_changes():
     close(several.deviation[0], changed.deviation, 1e-6)
 
 
+def test_forecasts():
+    """The variance of a match between two who hardly met is wrong without the joint posterior."""
+    rng = np.random.default_rng(5)
+    table = {
+        "t": np.sort(rng.uniform(0, 4, 30)),
+        "one": [["a", "b"], ["c", "d"]] * 15,
+        "two": rng.permuted(np.tile(["c", "e", "f"], 10)),
+        "gap": rng.normal(size=30),
+    }
+    table["two"][1::2] = rng.permuted(["a", "e", "f"] * 5)
+    table["one"] = [side if other not in side else ["e", "f"] for side, other in zip(
+        table["one"], table["two"], strict=True)]  # fmt: skip
+    read = {"time": "t", "first": "one", "second": "two", "outcome": "gap"}
+    games = jk.Dataset.from_frame(table, **read)
+    posterior = jk.infer(
+        jk.Model(kernels.Constant(1.5), likelihoods.Gaussian(0.5)), games, tol=1e-8
+    )
+    design = np.zeros((30, len(games.names)))
+    for row, (one, two) in enumerate(zip(table["one"], table["two"], strict=True)):
+        for name in one:
+            design[row, games.names.index(name)] += 1.0
+        design[row, games.names.index(two)] -= 1.0
+    exact = np.linalg.inv(np.eye(design.shape[1]) / 1.5 + design.T @ design / 0.5)
+    fixtures = {"t": [5.0, 5.0], "one": ["a", ["a", "c"]], "two": ["b", ["b", "d"]]}
+    signs = [{"a": 1, "b": -1}, {"a": 1, "b": -1, "c": 1, "d": -1}]
+    for place, sign in enumerate(signs):
+        x = np.array([float(sign.get(name, 0)) for name in games.names])
+        found, alone = (
+            posterior.forecast(fixtures, joint=how)["score_deviation"][place]
+            for how in (True, False)
+        )
+        close(found**2, x @ exact @ x, 2e-5)
+        assert abs(alone / found - 1.0) > 0.2
+
+
 def test_curves():
     """At all times if there are few of them, otherwise with an interpolated ratio."""
     posterior = fit("gaussian")
@@ -335,6 +371,67 @@ def test_rankings():
 
     exact = dense(points, precision, rows, times, only_matern)
     close(covariance_of(races, query(races, points), 1e-9), exact)
+
+    # The influence of an event on a rating, from the Gaussian factors of the others.
+    explained = races.explain("t0", 6.5)
+    factor = races.factors
+    score = precision @ np.asarray(factor.score)[:60]
+    strength = np.asarray(factor.pull)[:60] + score
+    event = int(np.argmax(np.abs(explained.influence)))
+    here = slice(3 * event, 3 * event + 3)
+    rest = precision.copy()
+    rest[here, here] = 0.0
+    every = [("t0", 6.5), *zip(names, times, strict=True)]
+    without = dense(every, rest, rows, times, only_matern)[0, 1:]
+    without = np.delete(without, np.r_[here]) @ np.delete(strength, np.r_[here])
+    close(explained.influence[event], explained.rating - without, 1e-5)
+
+    # Places of an event: two competitors, a team of two, and an unknown one.
+    sides, members = ["t0", "t1", {"t2": 0.5, "t3": 0.5}, "new"], ["t0", "t1", "t2", "t3", "new"]
+    design = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0.5, 0.5, 0], [0, 0, 0, 0, 1]])
+    exact = dense([(name, 2.0) for name in members], precision, rows, times, only_matern)
+    exact = design @ exact @ design.T
+    found, alone = (
+        races.predict_ranking(sides, 2.0, joint=how, allow_unknown=True) for how in (True, False)
+    )
+    close(found.covariance, exact, 1e-5)
+    close(found.variance, np.diag(exact), 1e-5)
+    assert alone.covariance is None
+    draws = rng.multivariate_normal(found.mean, exact + 0.5 * np.eye(4), 400_000)
+    ranks = np.argsort(np.argsort(-draws, axis=1), axis=1)
+    truth = np.stack([np.bincount(column, minlength=4) for column in ranks.T]) / len(draws)
+    close(found.probabilities, truth, 0.006)
+    gap = found.mean[0] - found.mean[1]
+    apart = exact[0, 0] + exact[1, 1] - 2 * exact[0, 1]
+    ahead = found.p_ahead("t0", "t1")
+    close(ahead, norm.cdf(gap / np.sqrt(1.0 + apart)), 1e-5)
+    close(ahead, races.predict("t0", "t1", 2.0, joint=True).p_win, 1e-6)
+    entries = {"event": [7, 7, 8, 7, 8], "time": [2.0] * 5, "name": ["t0", "t1", "t0", "t2", "t1"]}
+    forecast = races.forecast(entries, joint=True)
+    for event, names in ((7, ["t0", "t1", "t2"]), (8, ["t0", "t1"])):
+        here = np.array(entries["event"]) == event
+        wanted = races.predict_ranking(names, 2.0, joint=True)
+        close(np.asarray(forecast["p_win"])[here], wanted.p_win, 1e-6)
+        close(np.asarray(forecast["score_deviation"])[here] ** 2, wanted.variance, 1e-6)
+
+
+@pytest.mark.parametrize(("count", "error"), [(2, 3e-3), (3, 1e-2), (6, 1.5e-2)])
+def test_places_of_correlated_scores(count, error):
+    """Against draws; what all scores share does not matter."""
+    rng = np.random.default_rng(count)
+    # Sides 0 and 1 have much in common, such as a car.
+    factor = rng.normal(size=(count, 3 * count))
+    factor[1] = 0.8 * factor[0] + 0.6 * factor[1]
+    covariance, mean = factor @ factor.T / len(factor.T) + 3.0, rng.normal(size=count)
+    names = tuple(map(str, range(count)))
+    parts = (jnp.asarray(mean), jnp.diagonal(jnp.asarray(covariance)), likelihoods.Ranking(), names)
+    found = jk.RankPrediction(*parts, covariance=jnp.asarray(covariance)).probabilities
+    draws = rng.multivariate_normal(mean, covariance + 0.5 * np.eye(count), 400_000)
+    ranks = np.argsort(np.argsort(-draws, axis=1), axis=1)
+    truth = np.stack([np.bincount(rank, minlength=count) for rank in ranks.T]) / len(draws)
+    close(found, truth, error)
+    alone = jk.RankPrediction(*parts).probabilities
+    assert np.abs(alone - truth).max() > 4 * error
 
 
 def test_single_precision():

@@ -199,6 +199,13 @@ def test_effects_are_recovered_and_predicted(tmp_path):
         tie = norm.cdf((factor - f_mean) / scale) - norm.cdf((-factor - f_mean) / scale)
         np.testing.assert_allclose(match.p_tie[row], tie.mean(), atol=2e-3)
     np.testing.assert_allclose(np.exp(match.log_prob(0.0)), match.p_tie, rtol=1e-6)
+    together = posterior.predict("elk", ["dog", "eel"], 600.0, joint=True, allow_unknown=True)
+    for row, other in enumerate(("dog", "eel")):
+        effects = {Feature("elk", "tie"): 1.0, Feature(other, "tie"): 1.0}
+        exact = posterior.covariance(effects, 600.0, allow_unknown=True)[0, 0]
+        np.testing.assert_allclose(together.likelihood.variance[row], exact, rtol=1e-5)
+        exact = posterior.compare("elk", other, 600.0, allow_unknown=True).deviation ** 2
+        np.testing.assert_allclose(together.variance[row], exact, rtol=1e-5)
     assert float(match.p_tie[0]) > 2 * float(match.p_tie[1])
     with pytest.raises(jk.DataError, match="'eel' in `first` is not in the data"):
         posterior.predict("eel", "ant", 600.0)
