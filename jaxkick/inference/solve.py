@@ -83,9 +83,9 @@ def run(
     if start is None:
         # An array, so that a later warm start does not compile anew.
         start = no_sites(data.chains)
-    mask = every_observation(data) if mask is None else mask
+    used = every_observation(data) if mask is None else mask
     report = _write_progress if progress is True else progress or None
-    solution = solve(model, data.without_index(), compiled, start, mask, settings, report)
+    solution = solve(model, data.without_index(), compiled, start, used, settings, report)
     if progress is True and is_known(solution.status):
         jax.effects_barrier()
         sys.stderr.write("\n")

@@ -179,7 +179,7 @@ def test_codes_words_and_winners_in_a_file(tmp_path):
     assert "what the values mean with `--win 1 --tie 0.5 --loss 0`" in refused.err
     coded = (*columns, "--home", "--win", 1, "--tie", 0.5, "--loss", 0, "--max-steps", 1)
     ran = run("fit", chess, *coded, "-o", tmp_path / "out")
-    assert "outcome  +1 (20), 0 (20), -1 (20)" in ran.err
+    assert "outcome  +1 (16), 0 (16), -1 (16)" in ran.err
     later = [["2030-01-01", "Ada", "Ben", "1"], ["2030-01-02", "Ada", "Ben", "0"]]
     later = write(tmp_path / "later.csv", later, ("date", "white", "black", "points"))
     assert run("update", tmp_path / "out", later).code == 0

@@ -12,7 +12,7 @@ from jaxkick.likelihoods import OrdinalProbit, Probit, VaryingNoise
 
 COLUMNS = {"time": "t", "first": "a", "second": "b", "outcome": "y"}
 SKILLS = np.array([1.5, 0.8, 0.0, -0.7, -1.6])
-COUNT, MARGIN = 1500, 0.6
+COUNT, MARGIN = 1000, 0.6
 
 
 @functools.cache
