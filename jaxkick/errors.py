@@ -13,6 +13,10 @@ __all__ = [
     "DataError",
     "DroppedWarning",
     "OnInvalid",
+    "check_choice",
+    "check_count",
+    "check_least",
+    "check_probability",
     "did_you_mean",
     "invalid",
     "plain",
@@ -114,6 +118,31 @@ def invalid(
     """Make the error "`argument` is value, problem"; `where` has row, count and mentions."""
     text = f"{{argument}} is {{value}}, {problem}"
     return DataError(text, remedy, argument=argument, value=value, **where)
+
+
+def check_choice(argument: str, value: object, allowed: Sequence[object]) -> None:
+    """Refuse a value that is not one of a few."""
+    if value not in allowed:
+        raise invalid(argument, value, f"but must be {' or '.join(map(repr, allowed))}")
+
+
+def check_count(argument: str, value: object) -> None:
+    """Refuse a number of things that is not positive and whole."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise invalid(argument, value, "but must be a positive whole number")
+
+
+def check_least(argument: str, value: float, least: int = 1) -> None:
+    """Refuse a number below a bound."""
+    if value < least:
+        raise invalid(argument, value, f"but must be at least {least}")
+
+
+def check_probability(argument: str, value: float) -> None:
+    """Refuse a number that is not between zero and one, such as 90."""
+    if not 0.0 < value < 1.0:
+        remedy = "Pass {argument}=0.9, for example."
+        raise invalid(argument, value, "but must be a probability between 0 and 1", remedy)
 
 
 class DroppedWarning(UserWarning):

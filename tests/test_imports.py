@@ -22,8 +22,9 @@ LAYERS = [
     ["online"],
     ["io"],
     ["learning"],
-    ["evaluation", "plotting"],
+    ["evaluation"],
     ["compat", "discovery", "report", "simulation"],
+    ["plotting"],
     ["_api", "__init__"],
     ["cli", "__main__"],
 ]

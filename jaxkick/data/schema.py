@@ -15,6 +15,7 @@ __all__ = [
     "HOME",
     "LEVEL",
     "NOISE",
+    "NO_TABLE",
     "OUTCOMES",
     "PAIR",
     "POINTS",
@@ -435,6 +436,10 @@ class Schema:
         words += ["skills by pair"] if self.pairs else []
         joint = self.aspects is not None and self.counts is not None
         return [*words, "attack and defence in one state"] if joint else words
+
+
+NO_TABLE = Schema(time=0.0)
+"""The schema of data that was not read from a table."""
 
 
 def read_groups(groups: Groups) -> Groups:

@@ -1,5 +1,6 @@
 """Make tables of results and observations, in the user's library or as plain columns."""
 
+import abc
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -20,7 +21,14 @@ from jaxkick.data.schema import (
 )
 from jaxkick.errors import DataError, invalid
 
-__all__ = ["Columns", "extend_table", "make_table", "name_column", "write_observations"]
+__all__ = [
+    "AbstractTable",
+    "Columns",
+    "extend_table",
+    "make_table",
+    "name_column",
+    "write_observations",
+]
 
 _SHOWN = 20
 
@@ -69,6 +77,32 @@ def make_table(columns: Mapping[str, Any], library: str | None) -> Any:
             "but must be 'pandas', 'polars' or 'pyarrow'",
             f"Choose one of them and install it ({error}).",
         ) from error
+
+
+class AbstractTable(abc.ABC):
+    """Base of results that convert to a table.
+
+    Attributes:
+        library: the library of the user's tables, for `to_frame`.
+    """
+
+    library: str | None
+
+    @abc.abstractmethod
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of `to_frame` as NumPy arrays."""
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the result as a table.
+
+        Args:
+            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
+        """
+        return make_table(self.columns(), library or self.library)
+
+    def _show(self, title: str) -> str:
+        """Write a title and the first rows of the table."""
+        return f"{title}\n{make_table(self.columns(), None)!r}"
 
 
 def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:

@@ -1,8 +1,8 @@
 """The kernels that `discover` searches: base kernels, their sums, and products with seasons.
 
-A kernel is a sum of terms. Its neighbours have one term more, one fewer, or another one in place of
-one of them. The normal form of a kernel is the sorted list of its terms' classes, so that no
-structure is tried twice. Neighbours keep the values of the terms that they share.
+A kernel is a sum of terms. Its neighbours add, remove or replace one term, and keep the values of
+the others. The normal form of a kernel is the sorted list of its terms' classes, so that no
+structure is tried twice.
 """
 
 from collections.abc import Iterator
@@ -60,25 +60,25 @@ WORDS = {
 }
 """The terms of the grammar in words, the most common ones first, which are tried first."""
 
-# Terms that only replace their relatives.
+# Terms that only replace related ones.
 _REPLACING = ("Matern52", "Cosine*Matern12", "Matern32*PiecewiseConstant")
 _ADDED = tuple(name for name in WORDS if name not in _REPLACING)
 NOTHING = "nothing"
 """The term of a shared feature that has no effect."""
 _NO_VARIANCE = 1e-8
 _MATERN = (Matern12, Matern32, Matern52)
-# The sum of two of them is one of them.
+# Classes that are closed under sums, so one term of each is enough.
 _CLOSED = {"Constant", "Wiener", "PiecewiseConstant", "Linear"}
 _MAX_TERMS = 4
-# A new term starts with this part of the prior variance of the kernel that it is added to.
+# A new term starts with this share of the prior variance of the whole kernel.
 _SHARE = 0.3
 # A second term of one class begins on a shorter timescale.
 _SHORTER = 0.1
-# Evidence has many maxima in a period, about one for each whole number of periods in a span.
+# The evidence has many maxima in the period, about one for each whole number of periods in a span.
 _PERIODS = (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
 _BINS = 73
-# A season ends in the longest part of the year that has at most this share of the matches, if it
-# is at least so many bins (of five days) long.
+# Seasons end in the longest part of the year with at most this share of the matches, if that part
+# has at least so many bins (of five days).
 _FEW_MATCHES, _FEWEST_BINS = 0.005, 4
 _SAMPLE = 256
 
@@ -127,11 +127,9 @@ def _year(data: Dataset) -> float | None:
 
 
 def find_seasons(data: Dataset) -> tuple[float, ...]:
-    """Find the ends of seasons: the part of every year in which hardly any match is played.
+    """Find the ends of seasons: the middle of the part of each year with hardly any match.
 
-    Returns:
-        One time for each year, in the middle of that part; none if there is no such part, or the
-        data has no unit of time.
+    The result is empty if there is no such part, or the data has no unit of time.
     """
     year, times = _year(data), data.index.times
     if year is None or np.ptp(times) < 2 * year:

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.tables import Columns, make_table
-from jaxkick.errors import DataError
+from jaxkick.data.tables import AbstractTable, Columns
+from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.backtest import Period, Refit, make_blocks, walk_forward
 from jaxkick.evaluation.comparison import compare
 from jaxkick.evaluation.forecasts import Forecasts
@@ -37,7 +37,7 @@ __all__ = [
     "write_line",
 ]
 
-# Failures of one model, which must not lose the others.
+# Failures of one model, which must not stop the others.
 _FAILURES = (InferenceError, ValueError, TypeError, NotImplementedError)
 _FLAT = "a parameter is not determined by the data"
 
@@ -84,11 +84,15 @@ class LearntModel:
 
 
 @dataclass(frozen=True, repr=False)
-class ModelTable:
+class ModelTable(AbstractTable):
     """Learnt models, the best first. Iterate over its rows, or pick one by its name.
 
+    The columns of `to_frame` are model, log_evidence, below_best (the highest log evidence minus
+    this one), parameters (their number), score, seconds, converged and note; with a backtest also
+    log_loss, difference (from the best), lower and upper (its interval).
+
     Attributes:
-        rows: the models; those that failed come last.
+        rows: the models; failed ones come last.
         library: the library of `to_frame`.
     """
 
@@ -108,41 +112,24 @@ class ModelTable:
         return self.rows[0]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The columns of the table; those of a backtest only if there was one."""
-        rows = [row for row in self.rows if math.isfinite(row.log_evidence)]
-        highest = max((row.log_evidence for row in rows), default=math.nan)
+        def column(name: str) -> np.ndarray:
+            return np.array([getattr(row, name) for row in self.rows])
+
+        evidence = column("log_evidence")
+        highest = np.max(evidence, initial=-math.inf, where=np.isfinite(evidence))
         found = {
-            "model": np.array([row.name for row in self.rows]),
-            "log_evidence": np.array([row.log_evidence for row in self.rows]),
-            "below_best": highest - np.array([row.log_evidence for row in self.rows]),
-            "parameters": np.array([row.num_parameters for row in self.rows], np.int64),
-            "score": np.array([row.score for row in self.rows]),
+            "model": column("name"),
+            "log_evidence": evidence,
+            "below_best": highest - evidence,
+            "parameters": column("num_parameters"),
+            "score": column("score"),
         }
         if any(row.log_loss is not None for row in self.rows):
             nothing = Estimate(*[math.nan] * 3)
-            losses = [row.log_loss or nothing for row in self.rows]
-            against = [row.difference or nothing for row in self.rows]
-            found["log_loss"] = np.array([each.value for each in losses])
-            found["difference"] = np.array([each.value for each in against])
-            found["lower"] = np.array([each.lower for each in against])
-            found["upper"] = np.array([each.upper for each in against])
-        found["seconds"] = np.array([row.seconds for row in self.rows])
-        found["converged"] = np.array([row.converged for row in self.rows])
-        found["note"] = np.array([row.note for row in self.rows])
-        return found
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with one row for each model.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-
-        Returns:
-            The columns model, log_evidence, below_best (the highest log evidence minus this one),
-            parameters (their number), score, seconds, converged and note; with a backtest also
-            log_loss, difference (from the best), lower and upper (its interval).
-        """
-        return make_table(self.columns(), library or self.library)
+            against = np.array([row.difference or nothing for row in self.rows])
+            found["log_loss"] = np.array([(row.log_loss or nothing).value for row in self.rows])
+            found |= dict(zip(("difference", "lower", "upper"), against.T, strict=True))
+        return found | {name: column(name) for name in ("seconds", "converged", "note")}
 
     def __getitem__(self, name: str) -> LearntModel:
         for row in self.rows:
@@ -162,7 +149,7 @@ class ModelTable:
 
 
 def _shown(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Round numbers for people, and leave out columns that say nothing."""
+    """Round numbers, and leave out a column of empty notes."""
     digits = {"log_evidence": 2, "below_best": 2, "score": 2, "seconds": 1}
     shown = {}
     for name, column in columns.items():
@@ -190,14 +177,13 @@ def compare_models(
 ) -> ModelTable:
     """Learn several models from the same data, and rank them.
 
-    The best model is the one with the highest score: the log evidence (the log marginal
-    likelihood) minus a penalty for each learnt parameter. Skills are integrated out, and need
-    none. Log evidences are comparable for one data set only, and probabilities of outcomes are
-    not comparable with densities.
+    The best model has the highest score: the log evidence (the log marginal likelihood) minus a
+    penalty for each learnt parameter. Skills are integrated out and need no penalty. Compare log
+    evidences on one data set only, and never probabilities of outcomes with densities.
 
     With `start`, each model is also backtested on later matches, with parameters learnt before
-    `start`. The best is then the one with the lowest log loss. Intervals of differences are
-    paired: the same matches are hard for all models.
+    `start`, and the best model has the lowest log loss. Intervals of differences are paired,
+    because the same matches are hard for all models.
 
     Args:
         models: models by name, as starting points of learning; `None` for `suggest_model(data)`.
@@ -210,14 +196,14 @@ def compare_models(
         ties: as in `evaluation.walk_forward`.
         penalty: the penalty for a parameter, in nats; if `None`, half the logarithm of the number
             of features, and at least 1. This is the Bayesian information criterion (BIC) for
-            parameters of random effects, of which each feature is one independent draw (Delattre,
-            Lavielle and Poursat, 2014); 1 is the criterion of Akaike (AIC).
+            parameters of random effects, with each feature as one independent draw (Delattre,
+            Lavielle and Poursat, 2014); 1 is the Akaike information criterion (AIC).
         learn_options: further arguments of `learn`.
         progress: `True` for lines on the error stream, or a function that is called with a text
             after each model.
 
     Returns:
-        The table, the best model first. A model that cannot be learnt comes last, and its note
+        The table, the best model first. Models that cannot be learnt come last, with a note that
         says why.
 
     Raises:
@@ -258,11 +244,7 @@ def compare_models(
 def nats_per_parameter(data: Dataset, penalty: float | None) -> float:
     """The penalty for a parameter: the given one, or that of `compare_models`."""
     if penalty is not None and not (math.isfinite(penalty) and penalty >= 0):
-        raise DataError(
-            "{argument} is {value}, but must be zero or a positive number",
-            argument="penalty",
-            value=penalty,
-        )
+        raise invalid("penalty", penalty, "but must be zero or a positive number")
     if penalty is not None:
         return float(penalty)
     return max(1.0, 0.5 * math.log(data.num_features))
@@ -315,7 +297,7 @@ def _backtest(
     window: dict[str, Any],
     options: dict[str, Any],
 ) -> LearntModel:
-    """Add forecasts with parameters that were learnt before the first of them."""
+    """Add forecasts, with parameters learnt from earlier matches only."""
     began = time.perf_counter()
     forecaster = Refit(model, method, learn_options=options)
     try:
@@ -337,7 +319,7 @@ def _warn_of_densities(rows: Sequence[LearntModel]) -> None:
     }
     if len(discrete) > 1:
         warnings.warn(
-            "Some models have densities of outcomes and others probabilities, so that their log "
+            "Some models have densities of outcomes and others probabilities, so their log "
             "evidences are not comparable. Pass `start=` to compare forecasts of results.",
             stacklevel=3,
         )

@@ -1,10 +1,10 @@
 """`discover`: search for the kernels and the likelihood that explain the data best.
 
-One group of features after the other, those of several features first: the structures with the
-highest scores are expanded to their neighbours (`grammar`), until the best ones have no better
-neighbour. Each neighbour starts from the values of its parent and gets few steps of learning; the
-best ones are learnt to the end before they are expanded. Likelihoods are compared last, by
-held-out log loss, because the evidence of other outcomes is another quantity.
+The search takes one group of features at a time, the groups of several features first. It expands
+the structures with the highest scores to their neighbours (`grammar`), until the best ones have no
+better neighbour. Each neighbour starts from the values of its parent and gets a few learning steps;
+the best ones are learnt until convergence before they are expanded. Likelihoods are compared last,
+by held-out log loss, because evidences of different outcomes are not comparable.
 """
 
 import math
@@ -38,7 +38,7 @@ from jaxkick.discovery.model_comparison import (
     write_line,
 )
 from jaxkick.discovery.words import describe
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.backtest import Period, split_time
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.kernels import AbstractKernel, Constant
@@ -100,16 +100,16 @@ class _Search:
 
 @dataclass(frozen=True, repr=False)
 class Discovery:
-    """The result of `discover`: ranked candidates, the best model, and what it says in words.
+    """The result of `discover`: ranked candidates, the best model, and its description.
 
     Attributes:
         data: the matches.
-        table: all candidates with the likelihood of the search, the best first. Candidates
-            that are far behind have had few steps of learning.
+        table: all candidates with the likelihood of the search, the best first. Candidates far
+            behind the best got only a few learning steps.
         likelihoods: the comparison of likelihoods by held-out log loss, or `None`.
         model: the best model with learnt parameters, ready for `infer`.
-        complete: whether the search ended by itself, not at its budget.
-        seconds: the time that it took.
+        complete: whether the search ended before its budget did.
+        seconds: the time it took.
     """
 
     data: Dataset
@@ -124,7 +124,7 @@ class Discovery:
     def resume(
         self, budget: float, *, progress: bool | Callable[[str], None] = False
     ) -> "Discovery":
-        """Continue the search where it stopped, with more time.
+        """Continue the search with more time.
 
         Args:
             budget: further seconds, as in `discover`.
@@ -143,10 +143,10 @@ class Discovery:
         return _run(self._options, copied, budget, progress)
 
     def describe(self) -> str:
-        """Describe the best model, and what was tried in vain, in plain sentences.
+        """Describe the best model and the rejected alternatives in plain sentences.
 
-        Numbers are in the data's unit of time. Shares of the variance are those of the prior
-        variance of a score, averaged over the times of all matches.
+        Times are in the data's unit. Shares of the variance refer to the prior variance of a
+        score, averaged over the times of all matches.
         """
         return describe(self)
 
@@ -158,7 +158,7 @@ class Discovery:
 
 @dataclass(frozen=True)
 class _Options:
-    """The arguments of a search, and what follows from them."""
+    """The arguments of a search, and values derived from them."""
 
     data: Dataset
     starts: tuple[Model, ...]
@@ -175,12 +175,11 @@ class _Options:
 
     def label(self, model: Model) -> str:
         """The structure as text; groups are named if there are several."""
-        texts = {}
-        for group in self.groups:
-            texts[group] = " + ".join(normal_form(model.kernel_of(group)))
+        texts = [" + ".join(form) for form in self.structure(model)]
         if len(texts) == 1:
-            return next(iter(texts.values()))
-        return "; ".join(f"{group}: {text}" for group, text in texts.items())
+            return texts[0]
+        pairs = zip(self.groups, texts, strict=True)
+        return "; ".join(f"{group}: {text}" for group, text in pairs)
 
     def with_kernel(self, model: Model, group: str, kernel: AbstractKernel) -> Model:
         """Exchange the kernel of one group."""
@@ -210,27 +209,27 @@ def discover(
     home advantage, which may drift.
 
     Candidates are ranked by their score: the log evidence minus a penalty for each parameter,
-    as in `compare_models`. The first candidates are constants and the model of `suggest_model`,
-    so that the result has at least the score of the latter. Then the neighbours of the `beam` best
-    candidates are tried (one term more, one fewer, or another one), until none of them is
-    better. All matches are used.
+    as in `compare_models`. The search starts from constants and from the model of `suggest_model`,
+    so the result scores at least as high as the latter. It then tries the neighbours of the `beam`
+    best candidates (with one term added, removed or replaced), until none is better. All matches
+    are used.
 
-    Without a `likelihood`, that of `suggest_model` is then compared with its relatives (such as
-    `Logit` for `Probit`) by the log loss of the last fifth of the matches, and kept unless another
-    one is better beyond doubt: the paired interval does not contain zero. The kernels, which were
-    chosen with all matches, are the same for all likelihoods.
+    Without a `likelihood`, that of `suggest_model` is then compared with related ones (such as
+    `Logit` for `Probit`) by the log loss of the last fifth of the matches. It is replaced only if
+    the paired interval of the difference excludes zero. All likelihoods use the same kernels,
+    which were chosen with all matches.
 
     Args:
         data: the matches.
         likelihood: the likelihood, or its class; if `None`, it is chosen as described.
-        budget: time in seconds after which no further candidate is begun. The first two are
-            always tried, and the best one so far is always learnt to the end. Most of the time
-            goes into compilation; `enable_compilation_cache` keeps its results.
+        budget: time in seconds after which no new candidate is tried. The first two are always
+            tried, and the best one is always learnt until convergence. Most of the time goes into
+            compilation; `enable_compilation_cache` keeps its results.
         method: the inference method; `ExpectationPropagation()` if `None`.
         beam: number of best candidates whose neighbours are tried.
         penalty: the penalty for a parameter in nats, as in `compare_models`.
-        seasons: the times at which a new season begins, as in the data; if `None`, they are found
-            for data with a unit of time, if hardly any match is played in some part of the year.
+        seasons: the times at which new seasons begin, as in the data; if `None`, breaks of each
+            year with hardly any match, for data with a unit of time.
         terms: the terms to search, such as `["Constant", "Matern12", "Cosine*Matern12"]`; all of
             them if `None`.
         progress: `True` for lines on the error stream, or a function that is called with a text
@@ -246,9 +245,7 @@ def discover(
         raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
     for name, value in {"budget": budget, "beam": beam}.items():
         if not value > 0:
-            raise DataError(
-                "{argument} is {value}, but must be positive", argument=name, value=value
-            )
+            raise invalid(name, value, "but must be positive")
     chosen = set(WORDS) if terms is None else set(terms)
     if not chosen <= set(WORDS):
         raise DataError(
@@ -321,7 +318,7 @@ def _run(
 def _search_group(
     options: _Options, state: _Search, has_time: Callable[[], bool], tell: Callable[[str], None]
 ) -> bool:
-    """Expand the best structures in one group; return whether that came to its end."""
+    """Expand the best structures in one group; return whether no better one is left."""
     group = options.groups[state.stage]
     while True:
         if state.parent is None:
@@ -373,7 +370,7 @@ def _try(
 def _finish(
     options: _Options, state: _Search, structure: Structure, tell: Callable[[str], None]
 ) -> None:
-    """Learn a structure to the end."""
+    """Learn a structure until convergence."""
     before = state.tried[structure]
     row = _learn(options, before.model)
     state.finished.add(structure)
@@ -393,7 +390,7 @@ def _line(row: LearntModel) -> str:
 
 
 def _finished_best(options: _Options, state: _Search, tell: Callable[[str], None]) -> LearntModel:
-    """The best structure, after learning to the end of it and of those that overtake it."""
+    """Learn the best structure until convergence, and every one that overtakes it."""
     while True:
         best = max(state.tried, key=lambda each: _score(state.tried[each]))
         if state.tried[best].failed:
@@ -401,9 +398,6 @@ def _finished_best(options: _Options, state: _Search, tell: Callable[[str], None
         if best in state.finished:
             return state.tried[best]
         _finish(options, state, best, tell)
-
-
-# Likelihoods
 
 
 def _rivals(

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["describe"]
 
-# Smaller parts are not worth a sentence.
+# Smaller shares of the variance are shown as "less than 1 %".
 _SMALL = 0.005
-# Less is hardly worth a mention: odds of 20 to 1, for one term of several that were tried.
+# Smaller changes are weak evidence: odds of 20 to 1, for one of several terms tried.
 _WEAK = 3.0
 
 
@@ -33,8 +33,8 @@ def describe(found: "Discovery") -> str:
     paragraphs.append(_outcomes(found))
     if not found.complete:
         paragraphs.append(
-            f"The search stopped at its budget after {len(tried):,} of its candidates: others may "
-            "be better."
+            f"The search stopped at its budget after {len(tried):,} candidates: others may be "
+            "better."
         )
     return "\n".join(paragraphs)
 

@@ -18,8 +18,9 @@ from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.periods import Period, number_periods, read_time
 from jaxkick.data.queries import Query
+from jaxkick.data.schema import NO_TABLE
 from jaxkick.data.sides import Block
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.forecasts import Forecasts, PredictedScores, is_counts, match_rows
 from jaxkick.evaluation.rank_forecasts import RankForecasts
 from jaxkick.inference.checks import check_outcomes
@@ -125,23 +126,22 @@ class AbstractForecaster(eqx.Module):
 
 
 class Refit(AbstractForecaster):
-    """A model that is fitted again before each block, with a warm start from the last fit.
+    """A model that is refitted before each block, with a warm start from the last fit.
 
-    Observations that are still in the future are masked out. They keep their places in the
-    chains, so that one compiled program serves all blocks, and the marginals at their places
-    are the predictions. A block adds few matches, so that few steps lead back to the fixed point.
+    Future observations are masked out. They keep their places in the chains, so that one compiled
+    program serves all blocks, and the marginals at their places are the predictions. A block adds
+    few matches, so that the warm start needs few steps.
 
     The default of `tol` bounds the error of predicted probabilities by 0.005 for up to six
     features in a match. Each of k marginal means is off by at most `tol` standard deviations,
     hence that of their combination f, with variance v, by at most √k tol √v. The slope of a
     probability in this mean is at most 0.4 / √(1 + v) for normal noise of variance 1, so that the
-    error is below 0.4 √k tol = 0.0049 for k = 6. Most are far smaller, because `tol` bounds the
-    largest error over all marginals.
+    error is below 0.4 √k tol = 0.0049 for k = 6. Most errors are far smaller, because `tol` bounds
+    the largest over all marginals.
 
     Attributes:
-        model: kernels and likelihood; `None` for `suggest_model` of the matches before the first
-            block.
-        method: how to approximate the posterior; that of `infer` if `None`.
+        model: the model; `None` for `suggest_model` of the matches before the first block.
+        method: the inference method; that of `infer` if `None`.
         tol: `tol` of `infer` before each block.
         learn_options: further arguments of `learn`, for tuning.
     """
@@ -207,12 +207,11 @@ def _raise_diverged(posterior: Posterior, data: Dataset, rows: np.ndarray, tol: 
 
 
 def _covariance_of_counts(posterior: Posterior, rows: np.ndarray) -> np.ndarray | None:
-    """Covariance of the scores of the two counts of each match, for both of its observations.
+    """Compute the covariance of the scores of the two counts of each match, for both observations.
 
-    Features are independent under the posterior, so only those that both counts share
-    contribute: the level, the home advantage and other covariates; and both teams, if attack
-    and defence are aspects of one state. Zero for observations that are no counts, and `None`
-    if there are no counts.
+    Features are independent under the posterior, so only the shared ones contribute: the level,
+    the home advantage and other covariates; and both teams, if attack and defence are aspects of
+    one state. The result is zero for other observations, and `None` if there are no counts.
     """
     found = None
     for _, data, chosen in _by_kind(posterior.data, rows):
@@ -284,38 +283,35 @@ def walk_forward(
 ) -> Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts]:
     """Backtest a model: predict each block of matches from earlier blocks only.
 
-    No outcome of a block or after it has any influence on the predictions of the block. Only
-    the competitors, times and coefficients of the block itself are known. A kernel with its
-    origin at a feature's first match does not know more, because no match comes before it.
+    The outcomes of a block and of later blocks do not influence its predictions, which know only
+    its competitors, times and coefficients.
 
-    Parameters that were learned from all of `data`, or a model that was chosen by its result
-    here, have seen the future. Pass `relearn="start"` to learn parameters only from the matches
-    before `start`.
+    Parameters learned from all of `data`, or a model chosen by its result here, have seen the
+    future. Pass `relearn="start"` to learn parameters only from the matches before `start`.
 
-    A fit that does not converge is used and counted: the result says how many did not.
+    Fits that do not converge are used, and the result counts them.
 
     Args:
-        model: a model, which is fitted again before each block; `Refit(model, ...)` for options
-            of these fits; or a baseline such as `Elo()`. `None` for `suggest_model` of the
-            matches before the first block, learned from them unless `relearn` says more.
+        model: a model, which is refitted before each block; `Refit(model, ...)` for options of
+            these fits; or a baseline such as `Elo()`. If `None`, `suggest_model` of the matches
+            before the first block, with parameters learned from them (or as `relearn` says).
         data: the matches. Differences are reduced to results for a likelihood of results, such
             as that of `Elo()`.
         start: time of the first match to predict, as in the data; see `split_time`.
         every: length of a block: `"day"`, `"week"` (from Monday), `"month"`, `"year"`, or a
             function from an array of times (`datetime64` for dates) to one label for each.
         stop: matches at or after this time are not predicted.
-        relearn: when to learn parameters again, from past matches only: `"start"` for once,
-            before the first block; or a period like `every` for the start of each period.
-        ties: whether matches may be tied, for differences and counts; if `None`, whether one
-            was before the first block.
-        recalibrate: whether to correct the forecasts of each block by what became of the forecasts
-            of earlier blocks; see `Forecasts.recalibrated`.
+        relearn: when to learn parameters, from past matches only: `"start"` for once, before the
+            first block; or a period like `every`, to learn again at the start of each.
+        ties: whether matches may be tied, for differences and counts; if `None`, whether any
+            match before the first block was.
+        recalibrate: whether to recalibrate the forecasts of each block on the outcomes of earlier
+            blocks; see `Forecasts.recalibrated`.
         progress: `True` for a line on standard error, or a function that is called with the
             number of blocks done and the number of all blocks.
-        checkpoint: a file that is written while blocks are predicted, at little cost. If it
-            exists, the evaluation continues from it; the other arguments must be the same,
-            which is checked except for functions in `Refit(learn_options=)`. Learning that was
-            interrupted starts again.
+        checkpoint: a file to save progress in, at little cost. If it exists, the evaluation
+            continues from it. The other arguments must be the same; this is checked, except for
+            functions in `Refit(learn_options=)`. Interrupted learning starts again.
 
     Returns:
         The predictions, with their summary: `Forecasts` of matches, or `RankForecasts` of
@@ -333,7 +329,7 @@ def walk_forward(
     past = blocks.number < blocks.tested[0]
     if isinstance(forecaster, Refit) and forecaster.model is None:
         relearn = "start" if relearn is None else relearn
-    if recalibrate and data.schema is not None and data.schema.is_ranking:
+    if recalibrate and (data.schema or NO_TABLE).is_ranking:
         raise DataError(
             "{argument} is True, but the data are rankings",
             "Recalibration is for matches of two sides.",
@@ -399,7 +395,7 @@ def _as_results(
                 "results",
                 "Read the table with `result=` for this model. `compare` matches forecasts by row.",
             )
-        differences = part.schema is not None and part.schema.difference is not None
+        differences = (part.schema or NO_TABLE).difference is not None
         if differences and set(each.levels) <= {-1.0, 0.0, 1.0}:
             outcome[chosen] = np.sign(outcome[chosen])
     if np.array_equal(outcome, data.observations.outcome):
@@ -444,11 +440,7 @@ def split_time(data: Dataset, fraction: float) -> Any:
         fraction: fraction of the matches before the split, at least 0 and below 1.
     """
     if not 0.0 <= fraction < 1.0:
-        raise DataError(
-            "{argument} is {value}, but must be at least 0 and below 1",
-            argument="fraction",
-            value=fraction,
-        )
+        raise invalid("fraction", fraction, "but must be at least 0 and below 1")
     times = np.sort(data.index.times)
     return data.index.scale.to_user(times[int(fraction * len(times))])[()]
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick._xla import is_known
 from jaxkick.data.dataset import Dataset
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.backtest import AbstractForecaster, Blocks, Predicted
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import FIRST, Constant, Epoch, Wiener
@@ -35,7 +35,7 @@ ParameterLike: TypeAlias = (
     ArrayLike | AbstractParameter | Mapping[str, ArrayLike | AbstractParameter]
 )
 
-_ELO_POINTS = 5.0  # no useful rate is so large in units of scores
+_ELO_POINTS = 5.0  # useful rates in units of scores are smaller
 _TOLERANCE = 1e-10  # tuning ends when a step lowers the mean log loss by less than this
 _THIRDS = 0.43072729929545756  # Φ⁻¹(2/3), the margin that makes three outcomes equally probable
 
@@ -67,10 +67,10 @@ def trueskill_through_time(
 
 
 class Random(AbstractForecaster):
-    """The forecaster for which all outcomes are equally probable.
+    """A forecaster that gives all outcomes the same probability.
 
     Attributes:
-        ties: whether a tie is one of them.
+        ties: whether ties are possible.
     """
 
     ties: bool = False
@@ -231,12 +231,8 @@ def _check_rates(rates: Parameter) -> None:
     """Refuse a rate in Elo points, in which the scale of scores is 400 / ln 10."""
     for rate in rates.values() if isinstance(rates, dict) else [rates]:
         if is_known(rate.value) and float(rate) >= _ELO_POINTS:
-            raise DataError(
-                "{argument} is {value}, which seems to be in Elo points",
-                f"In units of scores it is {float(rate) * math.log(10) / 400:.3g}.",
-                argument="rate",
-                value=float(rate),
-            )
+            remedy = f"In units of scores it is {float(rate) * math.log(10) / 400:.3g}."
+            raise invalid("rate", float(rate), "which seems to be in Elo points", remedy)
 
 
 def _of_group(name: str, value: Parameter, group: str) -> AbstractParameter:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxkick._typing import Array, Float
 from jaxkick.data.dataset import Dataset
+from jaxkick.data.schema import NO_TABLE
 from jaxkick.errors import DataError
 from jaxkick.evaluation import metrics
 from jaxkick.evaluation.metrics import Calibration, Estimate
@@ -18,7 +19,7 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.prediction import CountsPrediction, Prediction
 
-__all__ = ["Forecasts", "PredictedScores", "Summary", "match_rows"]
+__all__ = ["AbstractForecasts", "Forecasts", "PredictedScores", "Summary", "match_rows"]
 
 # Matches whose joint distributions of two counts are in memory at once.
 _CHUNK = 256
@@ -29,9 +30,9 @@ class Summary(NamedTuple):
 
     Attributes:
         matches: number of matches.
-        log_loss: −log of the probability of what happened; of its probability or density under
-            the likelihood if outcomes have no levels.
-        accuracy: share of matches in which the most probable level happened.
+        log_loss: −log of the probability of the actual level; if outcomes have no levels, of their
+            probability or density under the likelihood.
+        accuracy: share of matches in which the most probable level occurred.
         brier_score: ½ Σ (p − y)² over the levels.
         ranked_probability_score: mean squared error of the cumulative probabilities (RPS).
         calibration_error: expected calibration error.
@@ -39,7 +40,7 @@ class Summary(NamedTuple):
         unconverged_learning: number of times that learning did not converge.
         original_log_loss: log loss before recalibration; `None` without it.
         recalibration_slope: slope of outcomes on forecast log-odds over all matches: below 1 if
-            the forecasts before recalibration were too sure; `None` without it.
+            the forecasts before recalibration were overconfident; `None` without it.
     """
 
     matches: int
@@ -54,17 +55,7 @@ class Summary(NamedTuple):
     recalibration_slope: float | None = None
 
     def __str__(self) -> str:
-        # Zeros and metrics that do not exist are left out.
-        shown = {name: value for name, value in self._asdict().items() if value}
-        texts = {
-            name: f"{value:,}"
-            if isinstance(value, int)
-            else f"{value:.3f}"
-            if isinstance(value, float)
-            else str(value)
-            for name, value in shown.items()
-        }
-        return "\n".join(f"{name.replace('_', ' '):26s} {text}" for name, text in texts.items())
+        return metrics.show_summary(self._asdict())
 
 
 class PredictedScores(NamedTuple):
@@ -81,8 +72,37 @@ class PredictedScores(NamedTuple):
     covariance: np.ndarray
 
 
+class AbstractForecasts:
+    """Base of the results of `walk_forward`: predictions, each from earlier blocks only."""
+
+    rows: np.ndarray
+    blocks: np.ndarray
+    models: tuple[Any, ...]
+    unconverged_fits: int
+    unconverged_learning: int
+    unit: ClassVar[str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        blocks = len(np.unique(self.blocks))
+        text = f"Forecasts of {len(self):,} {self.unit} in {blocks:,} block{'s' * (blocks != 1)}"
+        if self.unconverged_fits:
+            text += f"; {self.unconverged_fits:,} fits did not converge"
+        if self.unconverged_learning:
+            times = f"{self.unconverged_learning} of {len(self.models)} times"
+            text += f"; learning did not converge {times}"
+        return text
+
+    @property
+    def model(self) -> Any:
+        """The model that predicted the last block, with its parameters."""
+        return self.models[-1]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecasts:
+class Forecasts(AbstractForecasts):
     """Predictions of matches, each from matches of earlier blocks only.
 
     Arrays have one element for each predicted match, block by block in time order. For data
@@ -93,14 +113,14 @@ class Forecasts:
         rows: row of the match in the user's table.
         times: its time, as in the data.
         blocks: number of its block.
-        outcome: what happened, as in the data.
+        outcome: the actual outcome, as in the data.
         mean: predictive mean of the score.
         variance: predictive variance of the score.
         levels: the outcomes that have a probability, in increasing order: loss (-1), tie (0) and
             win (1) of the first side if they follow from the outcome, as from differences
             and counts; else the likelihood's own levels, if there are any.
         probabilities: probability of each level.
-        labels: number of the level that happened.
+        labels: number of the actual level.
         log_prob: logarithm of the probability or density of `outcome` under the likelihood,
             before recalibration.
         models: the models or rating systems that predicted, with their parameters: one, or one
@@ -109,6 +129,8 @@ class Forecasts:
         unconverged_learning: number of times that learning did not converge.
         recalibration: the correction by earlier forecasts; `None` without it.
     """
+
+    unit: ClassVar[str] = "matches"
 
     rows: np.ndarray
     times: np.ndarray
@@ -178,24 +200,6 @@ class Forecasts:
             unconverged_learning=int(unconverged[1]),
         )
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        blocks = len(np.unique(self.blocks))
-        text = f"Forecasts of {len(self):,} matches in {blocks:,} block{'s' * (blocks != 1)}"
-        if self.unconverged_fits:
-            text += f"; {self.unconverged_fits:,} fits did not converge"
-        if self.unconverged_learning:
-            times = f"{self.unconverged_learning} of {len(self.models)} times"
-            text += f"; learning did not converge {times}"
-        return text
-
-    @property
-    def model(self) -> Any:
-        """The model that predicted the last block, with its parameters."""
-        return self.models[-1]
-
     @property
     def log_losses(self) -> np.ndarray:
         """Log loss of each match."""
@@ -256,11 +260,10 @@ class Forecasts:
         )
 
     def recalibrated(self) -> "Forecasts":
-        """Correct the forecasts of each block by what became of the forecasts before it.
+        """Recalibrate the forecasts of each block on the outcomes of earlier blocks.
 
         The log-odds of each forecast are multiplied by a slope, and ties get an offset, both
-        fitted to the forecasts of earlier blocks: no forecast knows its own outcome or later ones.
-        The first block stays as it is.
+        fitted to the forecasts of earlier blocks. The first block stays unchanged.
 
         Raises:
             DataError: if outcomes have no levels.
@@ -293,7 +296,7 @@ def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
     Raises:
         DataError: if one of the two observations of a match is missing.
     """
-    if data.schema is None or data.schema.copies == 1:
+    if (data.schema or NO_TABLE).copies == 1:
         return rows[:, None]
     user_rows = data.index.rows
     pairs = np.resize(rows, (len(rows) // 2, 2))
@@ -304,7 +307,7 @@ def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
 
 def is_counts(data: Dataset) -> bool:
     """Return whether each match is two observations, the counts of both sides."""
-    return data.schema is not None and data.schema.counts is not None
+    return (data.schema or NO_TABLE).counts is not None
 
 
 def outcome_levels(
@@ -319,7 +322,7 @@ def outcome_levels(
 
 
 def outcome_labels(levels: tuple[float, ...], outcome: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Number the levels that happened; `rows` are the user's rows, for the error."""
+    """Number the actual levels; `rows` are the user's rows, for the error."""
     if not levels:
         return np.zeros(len(outcome), np.int64)
     if levels[0] < 0:
@@ -359,7 +362,7 @@ def _predict_outcomes(
     ties: bool,
     dtype: np.dtype,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of all levels, and the log-probability of what happened."""
+    """Compute the probabilities of all levels, and the log-probability of the outcome."""
     parts = (happened, scores.mean, scores.variance)
     # All scores of a match, or its only one.
     which = 0 if likelihood.num_predictors == 1 else slice(None)
@@ -390,13 +393,12 @@ def _predict_counts(
     ties: bool,
     dtype: np.dtype,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of results, and the joint log-probability of the two counts."""
+    """Compute the probabilities of results, and the joint log-probability of the two counts."""
     likelihood = resolve(likelihood, dtype)
     probabilities, log_probs = [], []
     for begin in range(0, len(happened), _CHUNK):
-        part = np.arange(begin, begin + _CHUNK)
         # Full chunks, so that one program serves all of them.
-        part = np.minimum(part, len(happened) - 1)
+        part = np.minimum(np.arange(begin, begin + _CHUNK), len(happened) - 1)
         mean, variance, covariance = (jnp.asarray(each[part], dtype) for each in scores)
         first, second = (
             Prediction(mean=mean[:, k], variance=variance[:, k], likelihood=likelihood.count())

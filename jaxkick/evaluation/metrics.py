@@ -1,14 +1,14 @@
 """Metrics of predicted probabilities, their bootstrap intervals, and calibration curves.
 
 All functions take probabilities [n, levels], with the levels of the outcome in increasing order,
-and labels [n]: the number of the level that happened, counted from 0.
+and labels [n]: the number of the actual level, counted from 0.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, check_least, check_probability
 
 __all__ = [
     "Calibration",
@@ -22,6 +22,7 @@ __all__ = [
     "log_loss",
     "ranked_probability_score",
     "resampled_means",
+    "show_summary",
 ]
 
 
@@ -40,6 +41,17 @@ class Estimate(NamedTuple):
         return f"{self.value:.4f} ({self.lower:.4f} to {self.upper:.4f})"
 
 
+def show_summary(values: dict[str, Any]) -> str:
+    """Write one line for each number; zeros and metrics that do not exist are left out."""
+    lines = []
+    for name, value in values.items():
+        if value:
+            text = f"{value:.3f}" if isinstance(value, float) else str(value)
+            text = f"{value:,}" if isinstance(value, int) else text
+            lines.append(f"{name.replace('_', ' '):26s} {text}")
+    return "\n".join(lines)
+
+
 class Calibration(NamedTuple):
     """A calibration curve.
 
@@ -50,7 +62,7 @@ class Calibration(NamedTuple):
         upper: upper ends of the bootstrap intervals of `observed`.
         counts: number of probabilities in each bin.
         error: expected calibration error, the mean of |observed − predicted| over all
-            probabilities, with its bootstrap interval. It is above zero by chance alone.
+            probabilities, with its bootstrap interval. By chance alone it exceeds zero.
     """
 
     predicted: np.ndarray
@@ -62,7 +74,7 @@ class Calibration(NamedTuple):
 
 
 def log_loss(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Compute −log of the probability of what happened, for each match.
+    """Compute −log of the probability of the actual level, for each match.
 
     A probability of zero counts as the smallest positive number, so that losses are finite.
     """
@@ -72,9 +84,9 @@ def log_loss(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Compute 1 for each match whose most probable level happened, else 0.
+    """Compute 1 for each match whose most probable level occurred, else 0.
 
-    The result is 1/k if k levels are the most probable and one of them happened.
+    If k levels are equally probable and one of them occurred, the result is 1/k.
     """
     probabilities, labels = _read(probabilities, labels)
     best = probabilities >= probabilities.max(axis=1, keepdims=True) * (1.0 - 1e-6)
@@ -137,12 +149,11 @@ def calibration_curve(
 ) -> Calibration:
     """Compare probabilities with frequencies, in bins of equally many probabilities.
 
-    All levels are pooled, so that the result does not depend on which side is named first: also
-    if that is always the winner.
+    All levels are pooled, so that the result does not depend on which side is named first.
 
     Args:
         probabilities: probability of each level.
-        labels: number of the level that happened.
+        labels: number of the actual level.
         blocks: the block of each match, resampled as in `bootstrap_mean`.
         bins: number of bins.
         confidence: probability of the intervals.
@@ -153,10 +164,7 @@ def calibration_curve(
         DataError: if an argument is outside its range.
     """
     check_options(confidence, resamples)
-    if bins < 1:
-        raise DataError(
-            "{argument} is {value}, but must be at least 1", argument="bins", value=bins
-        )
+    check_least("bins", bins)
     probabilities, labels = _read(probabilities, labels)
     happened = np.arange(probabilities.shape[1]) == labels[:, None]
     edges = np.unique(np.quantile(probabilities, np.linspace(0, 1, bins + 1)[1:-1]))
@@ -180,16 +188,8 @@ def calibration_curve(
 
 def check_options(confidence: float, resamples: int) -> None:
     """Check the arguments of a bootstrap interval."""
-    if not 0.0 < confidence < 1.0:
-        raise DataError(
-            "{argument} is {value}, but must be a probability between 0 and 1",
-            argument="confidence",
-            value=confidence,
-        )
-    if resamples < 1:
-        raise DataError(
-            "{argument} is {value}, but must be at least 1", argument="resamples", value=resamples
-        )
+    check_probability("confidence", confidence)
+    check_least("resamples", resamples)
 
 
 def resampled_means(
@@ -214,7 +214,7 @@ def _tails(confidence: float) -> list[float]:
 
 
 def _number_clusters(blocks: np.ndarray) -> np.ndarray:
-    """Number what is resampled: blocks, or matches where blocks are too few."""
+    """Number the resampling units: blocks, or matches if there are too few blocks."""
     found, clusters = np.unique(blocks, return_inverse=True)
     return clusters if len(found) >= _FEWEST_BLOCKS else np.arange(len(clusters))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from jaxkick._xla import call_compiled
 from jaxkick.data.dataset import Dataset
 from jaxkick.evaluation import metrics
-from jaxkick.evaluation.forecasts import PredictedScores
+from jaxkick.evaluation.forecasts import AbstractForecasts, PredictedScores
 from jaxkick.evaluation.metrics import Estimate
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
@@ -45,16 +45,11 @@ class RankSummary(NamedTuple):
     unconverged_learning: int = 0
 
     def __str__(self) -> str:
-        shown = {name: value for name, value in self._asdict().items() if value}
-        texts = {
-            name: f"{value:,}" if isinstance(value, int) else str(value)
-            for name, value in shown.items()
-        }
-        return "\n".join(f"{name.replace('_', ' '):26s} {text}" for name, text in texts.items())
+        return metrics.show_summary(self._asdict())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RankForecasts:
+class RankForecasts(AbstractForecasts):
     """Predictions of events, each from events of earlier blocks only.
 
     Arrays have one row for each predicted event, block by block in time order, and one column
@@ -80,6 +75,9 @@ class RankForecasts:
         unconverged_learning: number of times that learning did not converge.
     """
 
+    unit: ClassVar[str] = "events"
+    levels: ClassVar[tuple[float, ...]] = ()
+
     rows: np.ndarray
     times: np.ndarray
     blocks: np.ndarray
@@ -95,7 +93,6 @@ class RankForecasts:
     models: tuple[Any, ...] = ()
     unconverged_fits: int = 0
     unconverged_learning: int = 0
-    levels: tuple[float, ...] = ()
 
     @staticmethod
     def of(
@@ -144,21 +141,6 @@ class RankForecasts:
             unconverged_fits=int(unconverged[0]),
             unconverged_learning=int(unconverged[1]),
         )
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __repr__(self) -> str:
-        blocks = len(np.unique(self.blocks))
-        text = f"Forecasts of {len(self):,} events in {blocks:,} block{'s' * (blocks != 1)}"
-        if self.unconverged_fits:
-            text += f"; {self.unconverged_fits:,} fits did not converge"
-        return text
-
-    @property
-    def model(self) -> Any:
-        """The model that predicted the last block, with its parameters."""
-        return self.models[-1]
 
     @property
     def table(self) -> dict[str, np.ndarray]:

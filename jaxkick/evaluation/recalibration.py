@@ -1,13 +1,13 @@
-"""Recalibration: correct forecasts by what became of earlier forecasts.
+"""Recalibration: correct forecasts by the outcomes of earlier ones.
 
-Forecasts that are too sure of themselves have outcomes whose slope on the forecast log-odds is
-below one. With log p_k the forecast log-probability of level k, the recalibrated forecast is
+Under overconfident forecasts, the slope of outcomes on forecast log-odds is below one. With
+log p_k the forecast log-probability of level k, the recalibrated forecast is
 
     q_k ∝ exp(slope · log p_k + tie_offset · [k is a tie]),
 
 so that the slope multiplies the log-odds of a win. Both numbers maximize the log-probability of the
-outcomes of earlier blocks, times a normal prior around 1 and 0, which matters for the first few
-hundred matches only.
+outcomes of earlier blocks, times a normal prior around 1 and 0, which matters only for the first
+few hundred matches.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ __all__ = ["Recalibration", "recalibrate"]
 
 _PRIOR_DEVIATION = 0.2
 _LEAST_SLOPE = 0.05
-_GROWTH = 1.01  # fit again when there are so many times as many matches
+_GROWTH = 1.01  # refit when the number of matches has grown by this factor
 _STEPS, _TOLERANCE = 30, 1e-8
 
 
@@ -41,16 +41,13 @@ class Recalibration(NamedTuple):
 def recalibrate(
     probabilities: np.ndarray, labels: np.ndarray, blocks: np.ndarray, tie: int | None
 ) -> tuple[np.ndarray, Recalibration]:
-    """Recalibrate the forecasts of each block by those of earlier blocks.
+    """Recalibrate the forecasts of each block on the outcomes of earlier blocks.
 
     Args:
         probabilities: forecast probabilities [n, levels].
-        labels: the number of the level that happened [n].
+        labels: the number of the actual level [n].
         blocks: block of each match [n], non-decreasing.
         tie: the number of the level that is a tie; `None` without ties.
-
-    Returns:
-        The new probabilities, and the correction.
     """
     logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
     is_tie = np.arange(probabilities.shape[1]) == (-1 if tie is None else tie)
@@ -69,7 +66,7 @@ def recalibrate(
 
 
 def _probabilities(logs: np.ndarray, is_tie: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """The recalibrated probabilities; one pair of numbers, or one for each match."""
+    """The recalibrated probabilities, with one pair of numbers or one for each match."""
     scores = theta[..., :1] * logs + theta[..., 1:] * is_tie
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return scores / scores.sum(axis=1, keepdims=True)

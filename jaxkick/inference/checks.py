@@ -11,7 +11,7 @@ from jaxkick.data.dataset import Dataset, check_bits
 from jaxkick.data.events import EventBlock
 from jaxkick.data.observations import check_outcomes as check_domain
 from jaxkick.data.schema import GENERAL
-from jaxkick.errors import DataError, plain
+from jaxkick.errors import DataError, check_least, plain
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites
 from jaxkick.kernels import AbstractKernel
@@ -73,15 +73,13 @@ def check_kinds(model: object, data: object) -> None:
 
 
 def check_method(method: object, max_steps: int) -> None:
-    """Reject anything but a method, and a number of steps below one."""
+    """Reject objects that are not methods, and a number of steps below one."""
     if not isinstance(method, AbstractMethod):
         raise TypeError(
             f"`method` must be `ExpectationPropagation()` or `ReverseKL()`, not {method!r}."
         )
-    if is_known(max_steps) and max_steps < 1:
-        raise DataError(
-            "{argument} is {value}", "It must be at least 1.", argument="max_steps", value=max_steps
-        )
+    if is_known(max_steps):
+        check_least("max_steps", max_steps)
 
 
 def _check_means(model: Model, data: Dataset) -> None:

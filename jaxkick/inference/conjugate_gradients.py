@@ -61,7 +61,7 @@ class _State(NamedTuple):
 
     Attributes:
         rho: rᵀM⁻¹r of the last iteration.
-        radau: what is left of the coefficient γ of the upper bound √(γ ρ) on the error in the
+        radau: the remaining part of the coefficient γ of the upper bound √(γ ρ) on the error in the
             norm of A.
         moves: squared sizes of the last changes in the norm of A, the latest first.
         scale: largest ratio of a change in standard deviations to its size in the norm of A.
@@ -174,7 +174,7 @@ def solve_means(
         residual: r.
         tol: stop when the error is below this, in standard deviations. A negative number
             solves nothing.
-        large: of a change above this, in standard deviations, a rough solution is enough.
+        large: a change above this, in standard deviations, needs only a rough solution.
         careful: whether "rough" is decided by the bound on the error, not by an estimate.
     """
     wide = residual[0].dtype
@@ -235,7 +235,7 @@ def solve_means(
         moved = alpha * _largest(direction, scales).astype(wide) / jnp.sqrt(alpha * rho)
         scale = jnp.where(usable, jnp.maximum(state.scale, moved), state.scale)
         moves = jnp.concatenate([(alpha * rho)[None], state.moves[:-1]])
-        # This step took α ρ off the squared error. Rounding may leave nothing of the bound.
+        # This step reduced the squared error by α ρ. Rounding may reduce the bound to zero.
         left = jnp.where(radau > alpha, radau - alpha, radau)
         size = _largest(change, scales).astype(wide)
         return _State(
@@ -248,7 +248,7 @@ def solve_means(
             moves,
             scale,
             scale * jnp.sqrt(jnp.minimum(jnp.sum(moves), left * rho)),
-            # No bound where rounding leaves a direction without energy.
+            # There is no bound where rounding leaves a direction without energy.
             jnp.where(rho == 0, 0.0, jnp.where(usable, widest * jnp.sqrt(left * rho), jnp.inf))
             + rounding * size,
             size,

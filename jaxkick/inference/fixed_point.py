@@ -11,7 +11,7 @@ One iteration, from the sites (ν, τ):
 3. New precisions τ by the method's rule at these means, and ν = x pull + τ s, so that the next
    pass finds these means again.
 
-The iteration ends when the next move, known from 2 and 3, is too small to be made.
+The iteration ends when the next move, known from 2 and 3, is small enough to skip.
 
 From a cold start, the first iteration sets precisions only: without them, the smoother is a
 poor preconditioner.
@@ -39,15 +39,15 @@ from jaxkick.inference.status import Status
 
 __all__ = ["LoopResult", "Settings", "plain_update", "run_to_fixed_point"]
 
-# The part of the tolerance that the error of the means may take.
+# The share of the tolerance for the error of the means.
 _MEAN_SHARE = 0.4
 # Moves that shrink by less than this factor start the safeguards.
 _SHRINKING = 0.9
 # Damping: the smallest step of a precision.
 _LEAST_STEP = 0.1
-# Moves are taken to shrink by at least the first and at most the second factor.
+# The factor by which moves are assumed to shrink lies between these two.
 _BEST_RATE, _WORST_RATE = 0.5, 0.98
-# What is assumed of moves before there are two of them.
+# The factor assumed before two moves are known.
 _UNKNOWN_RATE = 0.75
 _WINDOW = 3
 _MOST_REJECTED = 20
@@ -216,7 +216,7 @@ def _iterate(method: AbstractMethod, problem: Problem, state: _State, tol: Scala
     careful = state.careful | (jnp.isfinite(moves[1]) & (moves[0] > _SHRINKING * moves[1]))
     marginals = add_sites(cavities, sites)
     cold = (state.steps == 0) & ~_any_precision(sites)
-    # Nothing is left to solve for where this iteration is the last.
+    # In the last iteration there is nothing to solve for.
     solve = feasible & ~(distance <= tol) & ~cold
     mean = solve_means(
         problem,
@@ -406,7 +406,7 @@ def _largest_move(before: _Evaluation, now: _Evaluation) -> Scalar:
         rise = new.mean + site.precision_mean * new.variance - k * old_mean
         mean = jnp.square(rise) / (k * new.variance)
         variance = jnp.square(1.0 - (old.variance / old_k) * (k / new.variance))
-        # A score that is known stays so.
+        # A known score stays known.
         return jnp.max(jnp.where(new.variance > 0, jnp.maximum(mean, variance), 0.0))
 
     chains = zip(before.cavities, before.sites, now.cavities, now.sites, strict=True)

@@ -25,7 +25,7 @@ from jaxkick.likelihoods.likelihood import Weight
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
 
-# About so many integrals are checked.
+# The approximate number of integrals that are checked.
 _CHECKED = 500
 
 

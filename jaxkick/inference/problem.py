@@ -48,7 +48,7 @@ __all__ = [
 Sites = tuple[Site, ...]
 """The pseudo-observation of every entry, chain by chain."""
 
-# A place that stands for no place.
+# The place of an absent side.
 _ABSENT = -1.0
 # No likelihood of relative scores tells more about one of them than a measurement with this
 # noise variance would.
@@ -66,7 +66,7 @@ class ScoreMoments(NamedTuple):
 
 
 class Problem(eqx.Module):
-    """A model whose parameters are known, and the data it is to explain.
+    """A model with known parameters, and the data to explain.
 
     Attributes:
         steps: the kernel of every chain.
@@ -419,7 +419,7 @@ def no_sites(chains: tuple[Chain, ...]) -> Sites:
 def restart_ages(data: Dataset, mask: Bool[Array, " N"] | None) -> Dataset:
     """Count the age of each feature from the first of its entries that counts.
 
-    Kernels with the origin `FIRST` then start where the data starts for them, whatever was
+    Kernels with the origin `FIRST` then start at the first entry that counts, not at one that is
     masked out or has a weight of zero. A feature without such an entry keeps its ages.
     """
     if mask is None and data.weight is None:

@@ -1,7 +1,7 @@
 """Shared effects: few features with constant scores, such as a home advantage or covariates.
 
 Each of them has one unknown, but takes part in many or all matches, so its chain is as long as the
-data. Sums take the place of the smoother's recursions there, and the solve for the joint means
+data. Sums replace the smoother's recursions there, and the solve for the joint means
 eliminates shared effects exactly (`jaxkick.inference.conjugate_gradients`).
 """
 

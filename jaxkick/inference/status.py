@@ -1,4 +1,4 @@
-"""Termination status of inference, and the error for anything but convergence."""
+"""Termination status of inference, and the error raised without convergence."""
 
 import enum
 

@@ -19,7 +19,7 @@ from jaxtyping import ArrayLike, PyTree
 from jaxkick._typing import Array, Key, Scalar
 from jaxkick._xla import jit_once
 from jaxkick.data.dataset import Dataset
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, check_least, invalid
 from jaxkick.inference.checks import check_fit, check_method, read_mask
 from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, ReverseKL
 from jaxkick.inference.problem import restart_ages
@@ -39,6 +39,7 @@ from jaxkick.learning.optimizers import LBFGS, AbstractOptimizer, Limits, Optax,
 from jaxkick.learning.predictive import Predictive, PredictiveObjective
 from jaxkick.learning.suggest import suggest_model
 from jaxkick.model import Model
+from jaxkick.online import check_online
 
 __all__ = ["History", "learn"]
 
@@ -55,7 +56,7 @@ class History(NamedTuple):
             starting point first.
         gradient_norms: the norm of its gradient in the unconstrained parameters.
         seconds: the time since the start, over all runs and interruptions.
-        inference_steps: the number of inference steps that the value took.
+        inference_steps: the number of inference steps of the evaluation.
         parameters: the values of each parameter by its path in the model, such as
             `"kernel.terms[1].lengthscale"`.
         status: why the run ended, a `RunStatus`.
@@ -108,9 +109,9 @@ def learn(
 ) -> tuple[Any, History]:
     """Learn the parameters of a model from data, by empirical Bayes (paper, section 3.3).
 
-    All numbers of kernels and likelihood are learnt, in unconstrained form (logarithms of
-    positive ones). `Fixed(0.5)` in place of a number keeps it, and `Tied("name", 0.5)` keeps all
-    numbers of one name equal. Inference at each point is warm-started from the last one. The
+    All parameters of kernels and likelihoods are learnt, in unconstrained form (logarithms of
+    positive ones). `Fixed(0.5)` in place of a number keeps it fixed, and `Tied("name", 0.5)` keeps
+    all numbers of one name equal. Inference at each point starts from the previous solution. The
     result is never worse than the start.
 
     Args:
@@ -119,31 +120,31 @@ def learn(
         data: the observations.
         method: the inference method; `ExpectationPropagation()` if `None`. The objective
             `"predictive"` does not need it.
-        objective: what to maximize. `"evidence"`: the log marginal likelihood. `"predictive"`: the
-            log-probability of each match given the earlier ones, in one pass over the matches as
-            in a `Stream`; `Predictive(...)` for its options. Its cost grows with the number of
-            parameters.
+        objective: the function to maximize. `"evidence"`: the log marginal likelihood.
+            `"predictive"`: the log-probability of each match given the earlier ones, in one pass
+            over the matches as in a `Stream`; `Predictive(...)` for its options. Its cost grows
+            with the number of parameters.
         optimizer: an optax optimizer; L-BFGS with a line search if `None`.
         max_steps: maximum number of optimizer steps.
-        tol: stop when L-BFGS expects a gain below this many nats (as does the gradient for a
-            curvature of 1), or when `patience` steps together have gained less.
-        patience: see `tol`. If `None`: 5 for L-BFGS, whose every step gains something, and 20
+        tol: stop when the expected gain is below this many nats (by L-BFGS, and by the gradient
+            for a curvature of 1), or when `patience` steps together have gained less.
+        patience: see `tol`. If `None`: 5 for L-BFGS, in which every step gains something, and 20
             for other optimizers.
         log_prior: function of `model` that is added to the objective; with the evidence, the
             result is then the maximum a posteriori.
         build: function from `model` to a `Model`, such as one that calls a neural network.
-        restarts: number of further runs from perturbed starting points; the best run counts.
+        restarts: number of further runs from perturbed starting points; the best run wins.
         key: random key for the perturbations.
         jitter: standard deviation of the perturbations, in unconstrained parameters.
         batch_size: number of runs that are evaluated at once by `vmap`. If `None`: as many as
-            fit into the memory of a GPU or TPU; 1 on a CPU, which one run keeps busy.
+            fit into the memory of a GPU or TPU, and 1 on a CPU, which a single run keeps busy.
         mask: boolean array of shape (N,); observations where it is False are ignored.
         inference_tol: `tol` of `infer` at each point; determines the accuracy of the gradient.
         progress: `True` for a line on the error stream, or a function that is called after each
             step with the number of steps of the current run and the best value so far.
         checkpoint: a file that is written after each step. If it exists, learning continues
-            from it. All other arguments must be the same, except `max_steps`; this is checked,
-            except for what functions compute elsewhere than at the start.
+            from it. All other arguments except `max_steps` must be the same. This is checked;
+            functions are compared by their values at the start only.
 
     Returns:
         The learnt `model`, and the history.
@@ -158,7 +159,9 @@ def learn(
         raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
     if restarts and key is None:
         raise ValueError("`restarts` needs a `key`. Pass one, such as `jax.random.key(0)`.")
-    _check_least(max_steps=(max_steps, 0), restarts=(restarts, 0), batch_size=(batch_size, 1))
+    check_least("max_steps", max_steps, 0)
+    check_least("restarts", restarts, 0)
+    check_least("batch_size", 1 if batch_size is None else batch_size)
     start = suggest_model(data, mask=mask) if model is None else model
     free, template = split(start)
     method = ExpectationPropagation() if method is None else method
@@ -173,7 +176,7 @@ def learn(
         )
     check_fit(built, data, goal.mask)
     if isinstance(goal, PredictiveObjective):
-        goal.check(built, data)
+        check_online(built, data)
     elif any(each.is_searched for each in built.likelihoods.values()):
         # As `infer` does: where adaptive quadrature fails, integrate over even grids.
         solution = goal.fit(free, goal.unknown(free).sites)
@@ -207,11 +210,8 @@ def _choose_objective(
     if isinstance(objective, Predictive):
         return partial(objective.prepare, data, mask)
     if objective != "evidence":
-        raise DataError(
-            '{argument} is {value}, but must be "evidence", "predictive" or `Predictive(...)`',
-            argument="objective",
-            value=objective,
-        )
+        problem = 'but must be "evidence", "predictive" or `Predictive(...)`'
+        raise invalid("objective", objective, problem)
     method = ExpectationPropagation() if method is None else method
     check_method(method, 1)
     dtype = data.coefficients.dtype
@@ -230,18 +230,8 @@ def _choose_objective(
     return evidence
 
 
-def _check_least(**limits: tuple[int | None, int]) -> None:
-    for name, (value, least) in limits.items():
-        if value is not None and value < least:
-            raise DataError(
-                f"{{argument}} is {{value}}, but must be at least {least}",
-                argument=name,
-                value=value,
-            )
-
-
 def _remedy(start: Any, data: Dataset, objective: AbstractObjective, suggested: bool) -> str:
-    """Advise what to try where inference fails at the start, except what was just done."""
+    """Suggest remedies where inference fails at the start, except those already in use."""
     options = [] if objective.log_prior is None else ["check `log_prior`"]
     ranked = isinstance(start, Model) and any(
         each.num_predictors is None for each in start.likelihoods.values()
@@ -253,15 +243,12 @@ def _remedy(start: Any, data: Dataset, objective: AbstractObjective, suggested: 
     if not suggested and isinstance(start, Model):
         with contextlib.suppress(DataError):
             kind = None if isinstance(start.likelihood, dict) else type(start.likelihood)
-            suggestion = suggest_model(data, kind, mask=_on_host(objective, data))
+            mask = None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
+            suggestion = suggest_model(data, kind, mask=mask)
             suggested = bool(eqx.tree_equal(start, suggestion))
     where = "" if suggested else ", such as those of `suggest_model(data)`"
     text = ", or ".join([*options, f"start from a model with other values{where}"])
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _on_host(objective: AbstractObjective, data: Dataset) -> np.ndarray | None:
-    return None if objective.mask is None else np.asarray(objective.mask)[: len(data)]
 
 
 @jit_once
@@ -346,7 +333,7 @@ def _open_checkpoint(
     limits: Limits,
     batch_size: int,
 ) -> Checkpoint:
-    """A checkpoint that only a run with the same arguments can continue."""
+    """Open a checkpoint that only a run with the same arguments can continue."""
     if path is None:
         return Checkpoint(None)
     memory = jax.tree.structure(optimizer.init(starts[0], objective.unknown(starts[0])))

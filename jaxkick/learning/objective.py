@@ -26,12 +26,13 @@ __all__ = [
     "Evaluation",
     "Evidence",
     "Template",
+    "finite",
     "named_values",
     "perturb",
     "split",
 ]
 
-# Inference that takes longer is hardly worth a step of the optimizer.
+# Longer inference is hardly worth a step of the optimizer.
 _MAX_STEPS = 1000
 
 
@@ -188,11 +189,8 @@ class Evidence(AbstractObjective):
         gradient = self.gradient(free, solution.sites)
         value = solution.log_marginal_likelihood
         value = value + self.prior(free).astype(value.dtype)
-        usable = _is_usable(solution.status) & jnp.isfinite(value)
-        for leaf in jax.tree.leaves(gradient):
-            usable &= jnp.all(jnp.isfinite(leaf))
-        loss = jnp.where(usable, -value, jnp.inf)
-        return Evaluation(loss, gradient, solution.sites, solution.steps)
+        loss = jnp.where(_is_usable(solution.status), -value, jnp.inf)
+        return Evaluation(finite(loss, gradient), gradient, solution.sites, solution.steps)
 
 
 @jit_by_size
@@ -206,6 +204,14 @@ def _differentiate(
 def _is_usable(status: Int[Array, ""]) -> Bool[Array, ""]:
     """Return whether inference reached a fixed point; `infer` warns of wrong integrals."""
     return (status == int(Status.CONVERGED)) | (status == int(Status.INACCURATE))
+
+
+def finite(loss: Scalar, gradient: PyTree) -> Scalar:
+    """Return the loss, or infinity if the loss or a part of its gradient is not finite."""
+    usable = jnp.isfinite(loss)
+    for leaf in jax.tree.leaves(gradient):
+        usable &= jnp.all(jnp.isfinite(leaf))
+    return jnp.where(usable, loss, jnp.inf)
 
 
 def split(model: Any) -> tuple[PyTree, Template]:

@@ -6,8 +6,9 @@ one evaluation: the caller evaluates `run.trial` and calls `advance`, which acce
 trial and proposes the next one. One compiled copy of the objective serves all evaluations, and
 `vmap` batches restarts.
 
-Alternatives from the poor start of benchmarks/learning.py, with warm starts: evaluations,
-inference steps in them (unknown inside optax's line search), and nats below the best value.
+The alternatives below start from the poor start of benchmarks/learning.py, with warm starts. The
+cells show evaluations, inference steps in them (unknown inside optax's line search), and nats below
+the best value.
 
 |                          | Bundesliga with home advantage | NBA            |
 |--------------------------|--------------------------------|----------------|
@@ -38,7 +39,7 @@ from jaxkick.learning.objective import AbstractObjective, Evaluation
 
 __all__ = ["LBFGS", "AbstractOptimizer", "Limits", "Optax", "Run", "RunStatus"]
 
-# Wolfe conditions: the loss falls by this part of its slope, and the slope to that part.
+# The two constants of the Wolfe conditions: sufficient decrease and curvature.
 _DECREASE = 1e-4
 _CURVATURE = 0.9
 _MAX_TRIALS = 12
@@ -53,8 +54,8 @@ _standard_promotion = functools.partial(jax.numpy_dtype_promotion, "standard")
 class RunStatus(enum.IntEnum):
     """The reason why a run of `learn` ended.
 
-    `RUNNING`: at its maximum number of steps. `CONVERGED`: no gain is expected. `FLAT`: the
-    last steps gained next to nothing; some parameters are not determined by the data, such as a
+    `RUNNING`: it reached `max_steps`. `CONVERGED`: no gain is expected. `FLAT`: the last steps
+    gained next to nothing, because the data does not determine some parameter, such as a
     lengthscale far beyond its span. `STALLED`: no step descends, within the accuracy of
     inference. `FAILED`: inference fails nearby.
     """
@@ -191,7 +192,7 @@ class _LineSearch(NamedTuple):
         direction: the direction.
         slope: the derivative of the loss along it.
         size: the step size of the trial; 0 to evaluate the point itself once more.
-        low: the largest size from which to go on; 0 at first.
+        low: the largest size with enough descent; 0 at first.
         high: the smallest size that is too large; infinite at first.
         trials: the number of evaluations along this direction.
         best: the best trial with enough descent, and its evaluation; of infinite loss if none.

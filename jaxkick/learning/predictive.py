@@ -1,9 +1,9 @@
 """The predictive objective: the log-probability of matches, each given earlier ones only.
 
-One scan over the matches in time order (`jaxkick.online`) predicts each of them from the blocks
-before its own. By the chain rule, the sum over all matches from the first one on would be the log
-evidence of this filter. The predictive objective leaves out the first matches, which say more about
-the prior of unknown competitors than about forecasts, and predicts as far ahead as a block is long.
+One scan over the matches in time order (`jaxkick.online`) predicts each match from earlier blocks.
+By the chain rule, the sum over all matches would be the log evidence of this filter. The predictive
+objective leaves out the first matches, which depend more on the prior of unknown competitors than
+on forecasts, and it predicts as far ahead as a block is long.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,8 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.periods import Period, number_periods, read_time
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import Sites
-from jaxkick.learning.objective import AbstractObjective, Evaluation, Template
-from jaxkick.model import Model
-from jaxkick.online import Past, Rule, check_online
+from jaxkick.learning.objective import AbstractObjective, Evaluation, Template, finite
+from jaxkick.online import Past, Rule
 from jaxkick.parameters import resolve
 
 __all__ = ["Predictive", "PredictiveObjective"]
@@ -39,10 +38,10 @@ class Predictive:
     the earlier ones, in one pass over the matches as in a `Stream`.
 
     Attributes:
-        start: time of the first match that counts, as in the data; earlier ones are only
-            learnt from. If `None`, the first tenth of the matches does not count.
+        start: time of the first match that counts, as in the data; earlier matches only inform
+            the forecasts. If `None`, the first tenth of the matches does not count.
         every: length of the blocks of matches that are predicted at once, as in `walk_forward`.
-            If `None`, matches at the same time.
+            If `None`, a block is all matches at the same time.
     """
 
     start: Any = None
@@ -106,14 +105,6 @@ class PredictiveObjective(AbstractObjective):
     def dtype(self) -> jnp.dtype:
         return self.weight.dtype
 
-    def check(self, model: Model, data: Dataset) -> None:
-        """Refuse a model that the scan cannot process.
-
-        Raises:
-            DataError: see `check_online`.
-        """
-        check_online(model, data)
-
     def unknown(self, free: PyTree) -> Evaluation:
         infinite, zeros = jnp.asarray(jnp.inf, self.dtype), jax.tree.map(jnp.zeros_like, free)
         return Evaluation(infinite, zeros, (), jnp.zeros((), jnp.int32))
@@ -142,10 +133,6 @@ def _evaluate(objective: PredictiveObjective, free: PyTree, batched: bool) -> Ev
 
         # Forward mode: there are few parameters, and no states of every match to keep.
         gradient, value = jax.jacfwd(loss, has_aux=True)(free)
-        usable = jnp.isfinite(value)
-        for leaf in jax.tree.leaves(gradient):
-            usable &= jnp.all(jnp.isfinite(leaf))
-        value = jnp.where(usable, value, jnp.inf)
-        return Evaluation(value, gradient, (), jnp.zeros((), jnp.int32))
+        return Evaluation(finite(value, gradient), gradient, (), jnp.zeros((), jnp.int32))
 
     return (jax.vmap(evaluate) if batched else evaluate)(free)

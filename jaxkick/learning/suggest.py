@@ -8,7 +8,17 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import GENERAL, LEVEL, NOISE, OUTCOMES, ROLES, TIE, Feature
+from jaxkick.data.schema import (
+    GENERAL,
+    LEVEL,
+    NO_TABLE,
+    NOISE,
+    OUTCOMES,
+    ROLES,
+    TIE,
+    Feature,
+    Schema,
+)
 from jaxkick.errors import DataError
 from jaxkick.inference.checks import read_mask
 from jaxkick.kernels import AbstractKernel, Aspects, Constant, CorrelatedAspects, Matern12, Wiener
@@ -29,16 +39,16 @@ __all__ = ["suggest_model"]
 
 Given: TypeAlias = AbstractLikelihood | type[AbstractLikelihood] | None
 
-# The variance of a competitor's part in the logarithm of the margin of ties.
+# The variance of a competitor's contribution to the logarithm of the margin of ties.
 _TIE_VARIANCE = 0.1
 # The variance that the logarithm of the noise gains from the first match to the last.
 _NOISE_VARIANCE = 0.04
-# Aspects start with a tenth of the variance of the general skill, and strong attacks with strong
-# defences.
+# Aspects start with a tenth of the variance of the general skill; attack and defence start
+# positively correlated.
 _ASPECT_SHARE, _ROLE_CORRELATION = 0.1, 0.5
-# Competitors are newcomers after a tenth of the matches, if there are so many of either kind.
+# Competitors are newcomers after a tenth of the matches, if at least so many are and are not.
 _BURN_IN, _LEAST_NEWCOMERS = 0.1, 20
-# The mean of newcomers fades within a part of the time that is left.
+# The mean of newcomers fades within this share of the remaining time.
 _FADE = 0.2
 _CODES = {0.0, 0.5, 1.0, 2.0, 3.0}
 
@@ -57,8 +67,8 @@ def suggest_model(
     starting values of the kernel's class (`AbstractKernel.from_scale`). All groups contribute
     equally to the prior variance of a match's combined score, which the likelihood suggests
     (`AbstractLikelihood.score_variance`). Each aspect of competitors has a constant score; attack
-    and defence are correlated. Competitors who arrive late have a prior mean and variance of their
-    own (`Newcomers`), which start as those of all others; the mean fades if there are at least 20.
+    and defence are correlated. Newcomers have a prior mean and variance of their own (`Newcomers`),
+    which start at those of the others; with at least 20 newcomers, the mean fades.
 
     Args:
         data: the observations.
@@ -68,20 +78,20 @@ def suggest_model(
             `VaryingNoise` with `noise_effects=True`, else `Gaussian`. For data of several kinds, a
             mapping from kinds to any of these.
         kernel: the class of the kernel that changes with time.
-        newcomers: which competitors are newcomers. `True`: those whose own first match comes after
-            the first tenth of all matches. A time, as in the data: those whose first match is
-            then or later; several times for cohorts. `False`: none. If `None`, as `True` where
-            that makes at least 20 newcomers and leaves 20 others in a group.
+        newcomers: which competitors are newcomers. `True`: competitors whose own first match comes
+            after the first tenth of all matches. A time, as in the data: competitors whose first
+            match is then or later; several times for cohorts. `False`: none. `None`: as `True`,
+            in groups with at least 20 newcomers and 20 others.
         mask: boolean array of shape (N,); observations where it is False are ignored.
 
     Returns:
         The model.
 
     Raises:
-        TypeError: if `likelihood` or `kernel` is something else.
-        DataError: if there is no likelihood, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
-            may be codes of losses, ties and wins; if `mask` has another shape; if `likelihood`
-            is not by kind for data of several kinds; or if `newcomers` leaves no newcomer.
+        TypeError: if `likelihood` or `kernel` has the wrong type.
+        DataError: if `likelihood` is `None`, and outcomes such as 0 and 1, 0, 0.5 and 1, or 1 and 2
+            may be codes of losses, ties and wins; if `mask` has the wrong shape; if `likelihood`
+            is not a mapping for data of several kinds; or if there is no newcomer by `newcomers`.
     """
     if data.index.kind_names:
         return _suggest_by_kind(data, likelihood, kernel, newcomers, mask)
@@ -95,10 +105,8 @@ def suggest_model(
     used = np.ones(len(data), bool)
     if mask is not None:
         used = np.asarray(read_mask(mask, data))[: len(data)]
-    counted = data.schema is not None and data.schema.counts is not None
-    ranked = data.schema is not None and data.schema.is_ranking
-    tied = data.schema is not None and data.schema.tie_effects
-    noisy = data.schema is not None and data.schema.noise_effects
+    schema = data.schema or NO_TABLE
+    counted, tied, noisy = schema.counts is not None, schema.tie_effects, schema.noise_effects
     events = used
     if tied or noisy:
         # The second row of a match has no outcome of its own.
@@ -107,7 +115,9 @@ def suggest_model(
     if not len(outcome):
         raise DataError("{argument} leaves no observation", argument="mask")
     if likelihood is None:
-        likelihood = Poisson if counted else Ranking if ranked else _likelihood_for(data, outcome)
+        likelihood = Poisson if counted else Ranking
+        if not (counted or schema.is_ranking):
+            likelihood = _likelihood_for(schema, outcome)
         likelihood = VaryingTies if tied else VaryingNoise if noisy else likelihood
     if isinstance(likelihood, type):
         if likelihood.num_predictors != 1:
@@ -124,7 +134,7 @@ def suggest_model(
     if tied:
         kernels[TIE] = Constant(_TIE_VARIANCE)
     if noisy:
-        # Zero at the first match: only changes of the noise can be told from those of skills.
+        # Zero at the first match: only changes of the noise are distinguishable from skill.
         span = float(np.ptp(data.index.times[used]))
         kernels[NOISE] = Wiener(_NOISE_VARIANCE / (span or 1.0))
     return _model_of(kernels, likelihood, _newcomers_for(data, used, newcomers))
@@ -133,7 +143,7 @@ def suggest_model(
 def _model_of(
     kernels: dict[str, AbstractKernel], likelihood: Any, newcomers: dict[str, Newcomers]
 ) -> Model:
-    """A model by group, or of one kernel if there is only one group."""
+    """Make a model with a kernel for each group, or a single kernel for a single group."""
     if len(kernels) > 1:
         return Model(kernels, likelihood, newcomers=newcomers or None)
     ((group, kernel),) = kernels.items()
@@ -230,7 +240,7 @@ def _are_competitors(data: Dataset) -> np.ndarray:
 
 
 def _whole_events(data: Dataset, used: np.ndarray) -> Dataset:
-    """The events all of whose rows are used."""
+    """Keep the events with no masked row."""
     events = data.index.events
     if used.all() or events is None:
         return data.subset(used)
@@ -240,10 +250,9 @@ def _whole_events(data: Dataset, used: np.ndarray) -> Dataset:
     return data.subset(whole)
 
 
-def _likelihood_for(data: Dataset, outcome: np.ndarray) -> type[AbstractLikelihood]:
+def _likelihood_for(schema: Schema, outcome: np.ndarray) -> type[AbstractLikelihood]:
     levels = set(np.unique(outcome).tolist())
-    told = data.schema is not None and data.schema.defines_losses
-    if not told and levels != {1.0} and len(levels) <= 3 and levels <= _CODES:
+    if not schema.defines_losses and levels != {1.0} and len(levels) <= 3 and levels <= _CODES:
         *shown, last = [f"{level:g}" for level in sorted(levels)]
         shown = f"{', '.join(shown)} and {last}" if shown else last
         raise DataError(
@@ -266,7 +275,7 @@ def _kernel_for(
     offset: float,
     kernel: type[AbstractKernel],
 ) -> AbstractKernel:
-    """A kernel for one group whose part of the combined score has this variance and offset."""
+    """Suggest a kernel for one group, whose part of the score has this variance and offset."""
     index, coefficients = data.index, data.observations.coefficients
     mine = np.append(index.feature_group, -1)[index.features] == number
     mine &= used[:, None]
@@ -291,7 +300,7 @@ def _kernel_for(
 def _with_aspects(
     data: Dataset, mine: np.ndarray, variance: float, kernel: AbstractKernel
 ) -> AbstractKernel:
-    """Add the aspects of a group's features: a constant each, or attack and defence."""
+    """Add the aspects of a group's features: a constant for each, or attack and defence."""
     index = data.index
     if index.aspects is None:
         return kernel

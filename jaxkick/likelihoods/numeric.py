@@ -136,7 +136,7 @@ class Poisson(AbstractLikelihood):
         return Skellam(base_rate)
 
     def score_variance(self, outcome: np.ndarray) -> float:
-        # What the variance of counts exceeds that of one rate by, relative to its square.
+        # The excess of the variance of counts over that of a single rate, relative to its square.
         rate = max(float(np.mean(outcome)), _LEAST_RATE)
         return float(np.clip((np.var(outcome) - rate) / rate**2, 0.05, 1.0))
 

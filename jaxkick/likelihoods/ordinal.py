@@ -173,7 +173,7 @@ class _AbstractOrdinal(AbstractLikelihood):
 
     @property
     def _largest(self) -> int:
-        """The highest level, of a margin."""
+        """The highest level under a margin."""
         return self.margin.value.size
 
     @property

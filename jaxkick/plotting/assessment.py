@@ -1,13 +1,15 @@
 """Plots of models: calibration, comparisons, learning, and draws from kernels."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 from jaxtyping import ArrayLike
 
+from jaxkick.discovery import ModelTable
 from jaxkick.errors import DataError
+from jaxkick.evaluation import Calibration, Comparison
 from jaxkick.kernels import AbstractKernel, sample_prior
 from jaxkick.learning.learn import History
 from jaxkick.plotting import style
@@ -18,72 +20,28 @@ if TYPE_CHECKING:
 __all__ = ["calibration", "comparisons", "history", "kernel_samples", "model_table"]
 
 
-class _Curve(Protocol):
-    """A calibration curve; see `jaxkick.evaluation.Calibration`."""
-
-    predicted: np.ndarray
-    observed: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    counts: np.ndarray
-
-
-class _Estimate(Protocol):
-    """A number and its interval; see `jaxkick.evaluation.Estimate`."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-
-
-class _Comparison(Protocol):
-    """A comparison of forecasts; see `jaxkick.evaluation.Comparison`."""
-
-    @property
-    def difference(self) -> _Estimate: ...
-    @property
-    def probability_better(self) -> float: ...
-
-
-def calibration(curve: _Curve, *, ax: "Axes | None" = None) -> "Axes":
+def calibration(curve: Calibration, *, ax: "Axes | None" = None) -> "Axes":
     """Plot observed frequencies against predicted probabilities.
 
     Args:
         curve: a calibration curve from `jaxkick.evaluation`.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
-    ax = style.axes(ax, (4.8, 4.8))
+    labels = {"x": "predicted probability", "y": "observed frequency"}
+    ax = style.axes(ax, (4.8, 4.8), grid="both", **labels)
     ax.plot([0, 1], [0, 1], color=style.GREY, lw=1, ls=(0, (4, 3)))
     predicted, observed = np.asarray(curve.predicted), np.asarray(curve.observed)
     errors = np.maximum([observed - curve.lower, curve.upper - observed], 0.0)
     colour = style.line(0).colour
     ax.errorbar(predicted, observed, errors, fmt="none", ecolor=colour, elinewidth=1.4, alpha=0.6)
-    counts = np.asarray(curve.counts)
-    ax.scatter(
-        predicted,
-        observed,
-        s=25 + 55 * counts / counts.max(),
-        color=colour,
-        zorder=3,
-        clip_on=False,
-    )
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_aspect("equal")
-    ax.grid(color=style.PALE, lw=0.8)
-    ax.set_xlabel("predicted probability", color=style.INK)
-    ax.set_ylabel("observed frequency", color=style.INK)
+    sizes = 25 + 55 * np.asarray(curve.counts) / np.max(curve.counts)
+    ax.scatter(predicted, observed, s=sizes, color=colour, zorder=3, clip_on=False)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return ax
 
 
 def comparisons(
-    found: Mapping[str, _Comparison], *, rival: str | None = None, ax: "Axes | None" = None
+    found: Mapping[str, Comparison], *, rival: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Plot differences of log loss with their intervals; below zero the named model is better.
 
@@ -92,32 +50,24 @@ def comparisons(
         rival: name of the second forecasts, for the label.
         ax: the axes to draw on; new ones if `None`.
 
-    Returns:
-        The axes.
-
     Raises:
         ValueError: if `found` is empty.
     """
     if not found:
         raise DataError("{argument} is empty", "Pass at least one comparison.", argument="found")
-    ax = style.axes(ax, (7.0, 1.0 + 0.36 * len(found)))
+    other = style.label(rival) if rival else "the rival"
+    text = f"log loss minus that of {other} (lower is better)"
+    ax = style.axes(ax, (7.0, 1.0 + 0.36 * len(found)), x=text)
     differences = [each.difference for each in found.values()]
     columns = ([getattr(each, end) for each in differences] for end in ("value", "lower", "upper"))
     ax.axvline(0.0, color=style.GREY, lw=1, ls=(0, (4, 3)))
     style.forest(ax, found, *columns)
-    other = style.label(rival) if rival else "the rival"
-    ax.set_xlabel(f"log loss minus that of {other} (lower is better)", color=style.INK)
-    _annotate(ax, [f"better in {each.probability_better:.0%}" for each in found.values()])
+    texts = [f"better in {each.probability_better:.0%}" for each in found.values()]
+    style.beside(ax, texts, color=style.GREY)
     return ax
 
 
-class _Table(Protocol):
-    """A table of models; see `jaxkick.ModelTable`."""
-
-    def columns(self) -> dict[str, np.ndarray]: ...
-
-
-def model_table(table: _Table, *, top: int | None = 20, ax: "Axes | None" = None) -> "Axes":
+def model_table(table: ModelTable, *, top: int | None = 20, ax: "Axes | None" = None) -> "Axes":
     """Plot how far models are behind the best one, which is on top.
 
     With a backtest: the difference of log loss from the best model with its paired interval.
@@ -127,42 +77,23 @@ def model_table(table: _Table, *, top: int | None = 20, ax: "Axes | None" = None
         table: a table from `compare_models` or `discover`.
         top: number of models to show; all if `None`.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
     columns = table.columns()
-    by_loss = "difference" in columns
-    behind = columns["score"] - np.nanmax(columns["score"])
-    if by_loss:
-        behind = np.append(0.0, columns["difference"][1:])
+    if "difference" in columns:
+        text = "log loss minus that of the best model"
+        ends = (np.append(0.0, columns[end][1:]) for end in ("difference", "lower", "upper"))
+    else:
+        text = "score minus that of the best"
+        ends = [columns["score"] - np.nanmax(columns["score"])] * 3
+    behind, lower, upper = ends
     shown = np.flatnonzero(np.isfinite(behind))[:top]
-    ends = [behind, behind]
-    if by_loss:
-        ends = [np.append(0.0, columns[end][1:]) for end in ("lower", "upper")]
-    ax = style.axes(ax, (7.0, 1.0 + 0.32 * len(shown)))
+    ax = style.axes(ax, (7.0, 1.0 + 0.32 * len(shown)), x=text)
     ax.axvline(0.0, color=style.GREY, lw=1, ls=(0, (4, 3)))
-    style.forest(ax, columns["model"][shown], behind[shown], *(end[shown] for end in ends))
-    text = "log loss minus that of the best model" if by_loss else "score minus that of the best"
-    ax.set_xlabel(text, color=style.INK)
+    style.forest(ax, columns["model"][shown], behind[shown], lower[shown], upper[shown])
     counts = columns["parameters"][shown]
-    _annotate(ax, [f"{count} parameter{'s' if count > 1 else ''}" for count in counts])
+    texts = [f"{count} parameter{'s' if count > 1 else ''}" for count in counts]
+    style.beside(ax, texts, color=style.GREY)
     return ax
-
-
-def _annotate(ax: "Axes", texts: list[str]) -> None:
-    """Write a text to the right of each row."""
-    for place, text in enumerate(texts):
-        ax.annotate(
-            text,
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=style.GREY,
-            va="center",
-            fontsize=9,
-        )
 
 
 def history(record: History, *, ax: "Axes | None" = None) -> "Axes":
@@ -171,29 +102,16 @@ def history(record: History, *, ax: "Axes | None" = None) -> "Axes":
     Args:
         record: the history that `learn` returns.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
-    ax = style.axes(ax)
+    ax = style.axes(ax, grid="y", x="step", y="log marginal likelihood")
     values, colour = np.asarray(record.values), style.line(0).colour
     steps = np.arange(len(values))
     ax.plot(steps, values, color=colour, lw=1.8, marker="o", ms=4)
     best = int(np.argmax(values))
     ax.scatter(best, values[best], s=90, facecolor="none", edgecolor=style.line(1).colour, lw=1.8)
-    ax.annotate(
-        f"{values[best]:,.2f}",
-        (best, values[best]),
-        xytext=(0, -16),
-        textcoords="offset points",
-        ha="right" if best > 0.5 * len(steps) else "left",
-        color=style.INK,
-        fontsize=9,
-    )
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
+    side = {"ha": "right" if best > 0.5 * len(steps) else "left", "va": "baseline"}
+    style.note(ax, f"{values[best]:,.2f}", (best, values[best]), xytext=(0, -16), **side)
     ax.locator_params(axis="x", integer=True)
-    ax.set_xlabel("step", color=style.INK)
-    ax.set_ylabel("log marginal likelihood", color=style.INK)
     return ax
 
 
@@ -215,11 +133,8 @@ def kernel_samples(
         seed: seed of the random numbers.
         unit: unit of time, for the label.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
-    ax = style.axes(ax)
+    ax = style.axes(ax, grid="y", x=f"time in {unit}s" if unit else "time", y="score")
     numbers = np.asarray(times, np.float64)
     paths = np.asarray(sample_prior(kernel, numbers, jax.random.key(seed), (count,)))
     for number, path in enumerate(paths):
@@ -227,8 +142,5 @@ def kernel_samples(
         ax.plot(numbers, path, color=colour, ls=dashes, lw=1.5)
     ax.axhline(0.0, color=style.GREY, lw=0.8, zorder=0)
     ax.margins(x=0.01)
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
-    ax.set_xlabel(f"time in {unit}s" if unit else "time", color=style.INK)
-    ax.set_ylabel("score", color=style.INK)
     ax.set_title(repr(kernel), fontsize=9, color=style.GREY, loc="left")
     return ax

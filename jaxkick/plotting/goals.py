@@ -27,9 +27,6 @@ def goal_differences(
         prediction: prediction of one match, of a difference or of two counts.
         ax: the axes to draw on; new ones if `None`.
 
-    Returns:
-        The axes.
-
     Raises:
         ValueError: if the prediction is of several matches.
     """
@@ -39,27 +36,19 @@ def goal_differences(
     kept = chances > 0.002 * chances.max()
     outcomes, chances = difference.outcomes[kept], chances[kept]
     signs = np.sign(outcomes).astype(int)
-    ax = style.axes(ax)
+    ax = style.axes(ax, grid="y", x="goal difference")
     ax.bar(outcomes, chances, 0.86, color=[_COLOURS[sign] for sign in signs])
     result = {-1: prediction.p_loss, 0: prediction.p_tie, 1: prediction.p_win}
     for sign in (-1, 0, 1):
         own = signs == sign
         if own.any() and result[sign] > 0:
-            ax.annotate(
-                f"{_NAMES[sign]}\n{float(result[sign]):.0%}",
-                (np.average(outcomes[own], weights=chances[own]), chances[own].max()),
-                xytext=(0, 5),
-                textcoords="offset points",
-                ha="center",
-                color=style.INK,
-                fontsize=9,
-            )
+            text = f"{_NAMES[sign]}\n{float(result[sign]):.0%}"
+            top = np.average(outcomes[own], weights=chances[own]), chances[own].max()
+            style.note(ax, text, top, xytext=(0, 5), ha="center", va="baseline")
     ax.set_ylim(0, 1.25 * chances.max())
     ax.locator_params(axis="x", nbins=15, integer=True)
     ax.xaxis.set_major_formatter(lambda outcome, _: f"{outcome:+.0f}" if outcome else "0")
     ax.yaxis.set_major_formatter(lambda chance, _: f"{100 * chance:.3g}%")
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
-    ax.set_xlabel("goal difference", color=style.INK)
     return ax
 
 
@@ -73,20 +62,16 @@ def goal_grid(
         largest: largest count to show.
         ax: the axes to draw on; new ones if `None`.
 
-    Returns:
-        The axes.
-
     Raises:
         ValueError: if the prediction is of several matches.
     """
     grid = np.asarray(prediction.grid(largest))
     _check_single(grid.ndim == 2)
-    ax = style.axes(ax, (4.6, 4.2))
+    labels = {"x": "goals of the second side", "y": "goals of the first side"}
+    ax = style.axes(ax, (4.6, 4.2), **labels)
     style.matrix(ax, grid, 1, 0.55 * grid.max(), origin="lower")
     ax.set_xticks(range(largest + 1))
     ax.set_yticks(range(largest + 1))
-    ax.set_xlabel("goals of the second side", color=style.INK)
-    ax.set_ylabel("goals of the first side", color=style.INK)
     ax.set_title("probability in %", color=style.GREY, fontsize=9, loc="left")
     return ax
 

@@ -1,13 +1,13 @@
 """Plots of simulated seasons: final places, and chances over the season."""
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxkick.data.columns import TimeScale
 from jaxkick.errors import DataError, did_you_mean
 from jaxkick.plotting import style
+from jaxkick.simulation import LeagueTable, TitleRace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,42 +17,15 @@ __all__ = ["final_places", "title_race"]
 _CURVES = 6
 
 
-class _Table(Protocol):
-    """Final tables; see `jaxkick.simulation.LeagueTable`."""
-
-    @property
-    def names(self) -> tuple[Hashable, ...]: ...
-    @property
-    def probabilities(self) -> np.ndarray: ...
-    @property
-    def expected_points(self) -> np.ndarray: ...
-
-
-class _Race(Protocol):
-    """Chances over a season; see `jaxkick.simulation.TitleRace`."""
-
-    @property
-    def names(self) -> tuple[Hashable, ...]: ...
-    @property
-    def times(self) -> np.ndarray: ...
-    @property
-    def scale(self) -> TimeScale: ...
-    def p_top(self, places: int) -> np.ndarray: ...
-    def p_bottom(self, places: int) -> np.ndarray: ...
-
-
-def final_places(table: _Table, *, top: int | None = None, ax: "Axes | None" = None) -> "Axes":
+def final_places(table: LeagueTable, *, top: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """Plot a matrix of the probabilities of each team to finish in each place.
 
-    The best expected place is on top. On the right stand the expected points of each team.
+    The team with the best expected place is on top. Expected points are on the right.
 
     Args:
         table: final tables, from `jaxkick.simulation.league_table`.
         top: number of teams to show; all if `None`.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
     chances, points = table.probabilities[:top], table.expected_points[:top]
     ax = style.axes(ax, (2.4 + 0.4 * chances.shape[1], 1.1 + 0.34 * len(chances)))
@@ -61,7 +34,7 @@ def final_places(table: _Table, *, top: int | None = None, ax: "Axes | None" = N
 
 
 def title_race(
-    race: _Race,
+    race: TitleRace,
     names: Sequence[Hashable] | None = None,
     *,
     top: int = 1,
@@ -77,9 +50,6 @@ def title_race(
         bottom: draw the chance to be among the last `bottom` instead.
         ax: the axes to draw on; new ones if `None`.
 
-    Returns:
-        The axes.
-
     Raises:
         DataError: if a team is not in the league.
     """
@@ -87,7 +57,8 @@ def title_race(
     if names is None:
         best = np.argsort(-chances.max(axis=0), kind="stable")[:_CURVES]
         names = [race.names[place] for place in best]
-    ax = style.axes(ax)
+    places = f"the last {bottom}" if bottom else "the title" if top == 1 else f"the first {top}"
+    ax = style.axes(ax, grid="y", y=f"chance of {places}")
     ends = []
     for number, name in enumerate(names):
         if name not in race.names:
@@ -101,9 +72,6 @@ def title_race(
     ax.set_ylim(-0.02, 1.02)
     ax.margins(x=0.01)
     ax.yaxis.set_major_formatter(lambda chance, _: f"{100 * chance:.0f}%")
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
-    places = f"the last {bottom}" if bottom else "the title" if top == 1 else f"the first {top}"
-    ax.set_ylabel(f"chance of {places}", color=style.INK)
     if race.scale.dates:
         style.date_ticks(ax)
     style.label_ends(ax, names, ends)

@@ -1,7 +1,6 @@
 """Plots of skill: curves over time, the leaderboard, and probabilities of winning and of places."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -14,7 +13,7 @@ from jaxkick.plotting import style
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.components import Components
 from jaxkick.posterior.explanation import Explanation
-from jaxkick.posterior.leaderboard import Scale, check_interval, points_of
+from jaxkick.posterior.leaderboard import Scale, half_width, points_of
 from jaxkick.posterior.posterior import match_times
 from jaxkick.posterior.prediction import RankPrediction
 
@@ -59,18 +58,14 @@ def scores(
         allow_unknown: whether to plot the prior of names that are not in the data; needs `times`.
         ax: the axes to draw on; new ones if `None`.
 
-    Returns:
-        The axes.
-
     Raises:
         DataError: if a name is unknown, or has no matches and `times` is `None`.
     """
     names = read_names(names)
     if not allow_unknown:
         check_known(posterior.data.index, names, "names")
-    if interval:
-        check_interval(interval)
-    ax = style.axes(ax)
+    reach = half_width(interval) if interval else 0.0
+    ax = style.axes(ax, grid="y")
     index, points = posterior.data.index, points_of(scale, posterior.model.duel)
     debuts = np.full(len(names), -np.inf)
     if times is None:
@@ -78,17 +73,11 @@ def scores(
         debuts = np.array([each[0] for each in played])
         grid = np.linspace(debuts.min(), max(each[-1] for each in played), _POINTS)
         times = index.scale.to_user(grid)
-    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
-    ends = []
-    alpha = _band_alpha(len(names))
+    options = {"joint": joint if interval else False, "aspects": aspects}
+    options["allow_unknown"] = allow_unknown
+    alpha, ends = _band_alpha(len(names)), []
     for number, name in enumerate(names):
-        found = posterior.scores(
-            name,
-            times,
-            joint=joint if interval else False,
-            aspects=aspects,
-            allow_unknown=allow_unknown,
-        )
+        found = posterior.scores(name, times, **options)
         # The last point is always kept, because it carries the label.
         drawn = found.numbers >= min(debuts[number], np.max(found.numbers))
         mean, deviation = np.asarray(found.mean)[drawn], np.sqrt(found.variance)[drawn]
@@ -105,20 +94,15 @@ def scores(
 
 
 def components(found: Components, *, interval: float = 0.9, ax: "Axes | None" = None) -> "Axes":
-    """Plot a skill curve and the parts that it is the sum of, with credible bands.
+    """Plot a skill curve and the parts that sum to it, with credible bands.
 
     Args:
         found: the parts, from `Posterior.components`.
         interval: probability of the bands; 0 draws none.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
-    if interval:
-        check_interval(interval)
-    ax = style.axes(ax)
-    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) if interval else 0.0
+    reach = half_width(interval) if interval else 0.0
+    ax = style.axes(ax, grid="y")
     curves = {str(found.whole.name): found.whole, **found.parts}
     alpha, ends = _band_alpha(len(curves)), []
     for number, (name, part) in enumerate(curves.items()):
@@ -146,9 +130,8 @@ def _band_alpha(count: int) -> float:
 
 
 def _finish_curves(ax: "Axes", scale: TimeScale, quantity: str) -> None:
-    """Set the grid and the axes of curves over time."""
+    """Label the axes of curves over time."""
     ax.margins(x=0.01)
-    ax.grid(axis="y", color=style.PALE, lw=0.8)
     ax.set_ylabel(quantity, color=style.INK)
     if scale.dates:
         style.date_ticks(ax)
@@ -168,9 +151,6 @@ def leaderboard(
         **options: `time`, `scale` and other arguments of `Posterior.leaderboard`, if `table` is
             a posterior or stream.
 
-    Returns:
-        The axes.
-
     Raises:
         TypeError: if there are options for a table, which has its ratings already.
     """
@@ -181,19 +161,16 @@ def leaderboard(
             f"`{next(iter(options))}` needs a posterior or stream. Pass it to `leaderboard` of the "
             "posterior, which makes the table."
         )
-    columns = _columns_of(table)
-    columns = {name: column[:top] for name, column in columns.items()}
+    columns = {name: column[:top] for name, column in _columns_of(table).items()}
     count = len(columns["name"])
-    ax = style.axes(ax, (7.0, 1.0 + 0.27 * count))
+    ax = style.axes(ax, (7.0, 1.0 + 0.27 * count), x="rating")
     for place in range(1, count, 2):
         ax.axhspan(place - 0.5, place + 0.5, color=style.PALE, alpha=0.45, lw=0)
     style.forest(ax, *(columns[name] for name in ("name", "rating", "lower", "upper")))
-    ax.set_xlabel("rating", color=style.INK)
-    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
-    ax.annotate("best", (1.01, -0.95), color=style.GREY, annotation_clip=False, **frame)
-    for place, chance in enumerate(columns["best"]):
-        text = f"{chance:.0%}" if chance >= 0.005 else "–"
-        ax.annotate(text, (1.01, place), color=style.INK, annotation_clip=False, **frame)
+    texts = [f"{chance:.0%}" if chance >= 0.005 else "–" for chance in columns["best"]]
+    style.beside(ax, texts, size=8)
+    frame = {"xycoords": ("axes fraction", "data"), "annotation_clip": False}
+    style.note(ax, "best", (1.01, -0.95), color=style.GREY, size=8, **frame)
     return ax
 
 
@@ -204,9 +181,6 @@ def explanation(explained: Explanation, *, top: int = 10, ax: "Axes | None" = No
         explained: an explanation from `Posterior.explain`.
         top: number of matches to show; the others are one bar.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
     order = np.argsort(-np.abs(explained.contribution), kind="stable")
     shown, others = order[:top], order[top:]
@@ -219,22 +193,17 @@ def explanation(explained: Explanation, *, top: int = 10, ax: "Axes | None" = No
     labels.append(f"{len(others):,} other matches")
     ends = explained.baseline + np.cumsum(steps)
     begins = ends - steps
-    ax = style.axes(ax, (7.0, 1.2 + 0.3 * len(steps)))
+    title, quantity = style.label(explained.name), "rating"
+    if explained.change is not None:
+        title, quantity = f"{title}, {explained.change}", "change of the rating"
+    ax = style.axes(ax, (7.0, 1.2 + 0.3 * len(steps)), x=quantity)
     places = np.arange(len(steps))
     colours = [style.line(0).colour if step >= 0 else style.line(1).colour for step in steps]
     ax.barh(places, steps, left=begins, color=colours, height=0.65)
     ax.vlines(ends[:-1], places[:-1], places[1:], color=style.GREY, lw=0.8)
     for place, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         text = f"{end - begin:+.3g}" if abs(explained.rating) < 20 else f"{end - begin:+.0f}"
-        ax.annotate(
-            text,
-            (max(begin, end), place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color=style.INK,
-            fontsize=8,
-        )
+        style.note(ax, text, (max(begin, end), place), xytext=(4, 0), size=8)
     for value in (explained.baseline, explained.rating):
         ax.axvline(value, color=style.GREY, lw=0.8, ls=":")
     ax.use_sticky_edges = False
@@ -243,11 +212,6 @@ def explanation(explained: Explanation, *, top: int = 10, ax: "Axes | None" = No
     ax.set_ylim(len(steps) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel("rating", color=style.INK)
-    title = style.label(explained.name)
-    if explained.change is not None:
-        title = f"{title}, {explained.change}"
-        ax.set_xlabel("change of the rating", color=style.INK)
     ax.set_title(title, color=style.INK, loc="left", fontsize=11)
     return ax
 
@@ -273,9 +237,6 @@ def win_probabilities(
             coefficients, such as a feature of the pair; by default its name alone.
         allow_unknown: as in `Posterior.predict`.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
 
     Raises:
         DataError: if there are fewer than two names, one of them twice, or an unknown one.
@@ -312,15 +273,12 @@ def rank_probabilities(
 ) -> "Axes":
     """Plot a matrix of the probabilities of each side of an event to finish in each place.
 
-    The favourite is on top. On the right stands the expected place of each side.
+    The favourite is on top. Expected places are on the right.
 
     Args:
         prediction: prediction of one event, from `Posterior.predict_ranking`.
         top: number of sides to show; all if `None`.
         ax: the axes to draw on; new ones if `None`.
-
-    Returns:
-        The axes.
     """
     columns, chances = prediction.columns(), np.asarray(prediction.probabilities)
     order = np.argsort(columns["expected_rank"], kind="stable")[:top]

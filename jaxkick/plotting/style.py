@@ -1,7 +1,7 @@
 """The style that all plots share, set on their own axes only."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,14 @@ __all__ = [
     "PALE",
     "Line",
     "axes",
+    "beside",
     "date_ticks",
     "forest",
     "label",
     "label_ends",
     "line",
     "matrix",
+    "note",
     "places",
     "spread",
 ]
@@ -60,8 +62,22 @@ def label(name: Any) -> str:
     return str(name).replace("$", r"\$")
 
 
-def axes(ax: "Axes | None", size: tuple[float, float] = (7.5, 4.2)) -> "Axes":
+def axes(
+    ax: "Axes | None",
+    size: tuple[float, float] = (7.5, 4.2),
+    *,
+    grid: Literal["x", "y", "both"] | None = None,
+    x: str = "",
+    y: str = "",
+) -> "Axes":
     """Return the axes to draw on, new ones if `ax` is `None`, without the box around them.
+
+    Args:
+        ax: the user's axes.
+        size: width and height of a new figure, in inches.
+        grid: direction of the grid lines.
+        x: label of the x-axis.
+        y: label of the y-axis.
 
     Raises:
         ImportError: if matplotlib is not installed.
@@ -78,7 +94,26 @@ def axes(ax: "Axes | None", size: tuple[float, float] = (7.5, 4.2)) -> "Axes":
     ax.spines[["left", "bottom"]].set_color(GREY)
     ax.tick_params(colors=INK, length=3, labelsize=9)
     ax.set_axisbelow(True)
+    if grid is not None:
+        ax.grid(axis=grid, color=PALE, lw=0.8)
+    ax.set_xlabel(x, color=INK)
+    ax.set_ylabel(y, color=INK)
     return ax
+
+
+def note(
+    ax: "Axes", text: str, place: tuple[float, float], *, size: int = 9, **options: Any
+) -> None:
+    """Write a text beside a point, at an offset in points if `xytext` is given."""
+    offset = {"textcoords": "offset points"} if "xytext" in options else {}
+    ax.annotate(text, place, **{"color": INK, "fontsize": size, "va": "center"} | offset | options)
+
+
+def beside(ax: "Axes", texts: Iterable[str], at: float = 1.01, **options: Any) -> None:
+    """Write a text to the right of each row."""
+    for row, text in enumerate(texts):
+        frame = {"xycoords": ("axes fraction", "data"), "annotation_clip": False}
+        note(ax, text, (at, row), **frame | options)
 
 
 def date_ticks(ax: "Axes") -> None:
@@ -123,7 +158,7 @@ def matrix(ax: "Axes", values: np.ndarray, digits: int, dark: float, **image: An
 
 
 def places(
-    ax: "Axes", chances: np.ndarray, names: Iterable, beside: Sequence[str], title: str
+    ax: "Axes", chances: np.ndarray, names: Iterable, texts: Sequence[str], title: str
 ) -> None:
     """Draw the probabilities of places, one row for each name, with a column of texts beside.
 
@@ -131,10 +166,10 @@ def places(
         ax: the axes.
         chances: probabilities of shape (names, places).
         names: the name of each row.
-        beside: a text for each row.
+        texts: a text beside each row.
         title: the title of the texts.
     """
-    # One certain place must not make all others pale, nor zeros hide the other numbers.
+    # One certain place must not make all others pale.
     most = min(chances.max(), 2.0 * np.median(chances.max(axis=1)))
     matrix(ax, np.where(chances < _SMALL_CHANCE, np.nan, chances), 0, 0.6 * most, vmax=most)
     ax.set_facecolor(ax.images[-1].get_cmap()(0.0))
@@ -143,11 +178,9 @@ def places(
     ax.set_yticks(range(len(chances)), [label(name) for name in names])
     ax.xaxis.tick_top()
     ax.set_xlabel("probability in % of each place", color=GREY, fontsize=9)
-    frame = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 9}
-    for row, text in enumerate(beside):
-        ax.annotate(text, (1.02, row), color=INK, annotation_clip=False, **frame)
-    frame |= {"xycoords": ("axes fraction", "axes fraction"), "va": "bottom", "fontsize": 8}
-    ax.annotate(title, (1.02, 1.02), color=GREY, annotation_clip=False, **frame)
+    beside(ax, texts, 1.02)
+    frame = {"xycoords": "axes fraction", "annotation_clip": False}
+    note(ax, title, (1.02, 1.02), color=GREY, va="bottom", size=8, **frame)
 
 
 def label_ends(ax: "Axes", names: Sequence, ends: list[tuple]) -> None:
@@ -157,17 +190,8 @@ def label_ends(ax: "Axes", names: Sequence, ends: list[tuple]) -> None:
     gap = 14.0 * ax.figure.dpi / 100.0 / height * (high - low)
     places = spread(np.array([end for _, end, _ in ends]), gap)
     for name, (last, _, colour), place in zip(names, ends, places, strict=True):
-        ax.annotate(
-            label(name),
-            (last, place),
-            xytext=(6, 0),
-            textcoords="offset points",
-            color=colour,
-            va="center",
-            fontsize=9,
-            fontweight="bold",
-            annotation_clip=False,
-        )
+        options = {"color": colour, "fontweight": "bold", "annotation_clip": False}
+        note(ax, label(name), (last, place), xytext=(6, 0), **options)
 
 
 def _shades() -> "LinearSegmentedColormap":

@@ -1,7 +1,7 @@
 """The parts of a skill: the posterior of each summand of a competitor's kernel.
 
-The state of a sum of kernels is the stack of their states, so that one smoothing pass knows all of
-them. A part is the same process, measured by its own entries of the vector h.
+The state of a sum of kernels stacks their states, so one smoothing pass gives all parts. A part is
+the same process, measured by its own entries of the vector h.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -14,7 +14,7 @@ import numpy as np
 from jaxkick._math.small_matrices import as_matrix
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick.data.queries import Query
-from jaxkick.data.tables import make_table, name_column
+from jaxkick.data.tables import AbstractTable
 from jaxkick.errors import plain
 from jaxkick.kernels import AbstractKernel, Instant, Interval, Sum
 from jaxkick.kernels.base import Matrix
@@ -29,12 +29,13 @@ __all__ = ["Components", "components_of", "label_terms", "terms_of"]
 _MEAN = "prior mean"
 
 
-class Components(eqx.Module):
+class Components(AbstractTable, eqx.Module):
     """The score of one feature, split into the summands of its kernel.
 
-    `components["Matern12"]` are the `Scores` of one of them. Their means add up to the mean of
-    the whole. Their variances do not add up to its variance: matches determine the sum better
-    than how it splits, so that the parts are negatively correlated.
+    `components["Matern12"]` is the `Scores` of one summand. The means of the parts add up to the
+    mean of the whole. Their variances do not add up: matches determine the sum better than its
+    parts, which are therefore negatively correlated. The table has the columns name, part, time,
+    mean and deviation.
 
     Attributes:
         parts: the scores of each part by its label: the class of the kernel, with a number if
@@ -52,23 +53,16 @@ class Components(eqx.Module):
         """The times as in the data."""
         return self.whole.times
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a long table with the columns name, part, time, mean and deviation.
+    @property
+    def library(self) -> str | None:
+        """The library of the user's tables."""
+        return self.whole.library
 
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        count, every = len(self.whole.numbers), list(self.parts.values())
-        return make_table(
-            {
-                "name": np.repeat(name_column([self.whole.name]), count * len(every)),
-                "part": np.repeat(np.array(list(self.parts)), count),
-                "time": np.tile(self.times, len(every)),
-                "mean": np.concatenate([np.asarray(each.mean) for each in every]),
-                "deviation": np.sqrt(np.concatenate([each.variance for each in every])),
-            },
-            library or self.whole.library,
-        )
+    def columns(self) -> dict[str, np.ndarray]:
+        parts = [part.columns() for part in self.parts.values()]
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        joined["group"] = np.repeat(np.array(list(self.parts)), len(self.whole.numbers))
+        return {"part" if name == "group" else name: x for name, x in joined.items()}
 
     def __getitem__(self, label: str) -> Scores:
         if label not in self.parts:
@@ -88,7 +82,7 @@ class Components(eqx.Module):
 
 
 class _Measured(AbstractKernel):
-    """A kernel of which only some components of the state count for the score.
+    """A kernel whose score counts only some components of its state.
 
     The weights are an array, so that one program serves all parts.
     """

@@ -25,8 +25,8 @@ __all__ = ["Diagnostic", "diagnose", "warn_of_new_names"]
 # of the time between two matches.
 _LONGEST = 10.0
 _SHORTEST = 0.1
-# Changes over the data, in posterior standard deviations, that are none: of a part of the prior,
-# and of posterior means, where the lengthscale is so many times the span of the data.
+# Smaller changes over the data, in posterior standard deviations, count as none: of a part of the
+# prior, and of posterior means where the lengthscale is `_LONG` times the span of the data.
 _NO_DRIFT = 0.1
 _NO_CHANGE = 0.5
 _LONG = 3.0
@@ -37,7 +37,7 @@ _FEWEST = 2
 _SHOWN = 3
 # An update with at least so many new names, and more of them than of known ones, is reported.
 _NEW_NAMES = 3
-# Larger times are seconds since 1970, or finer.
+# Larger times are probably seconds since 1970, or finer.
 _LARGEST_TIME = 1e8
 
 
@@ -64,15 +64,7 @@ def diagnose(
     converged: bool,
     distance: float,
 ) -> tuple[Diagnostic, ...]:
-    """Check a fit for common problems.
-
-    Args:
-        model: the fitted model.
-        data: the observations.
-        entries: posterior mean and variance of every entry's score, chain by chain.
-        converged: whether inference reached its fixed point.
-        distance: the distance that was left, in posterior standard deviations.
-    """
+    """Check a fit for common problems; the arguments are attributes of `Posterior`."""
     found, index = [], data.index
     if not converged:
         found.append(
@@ -125,8 +117,8 @@ def _shared_features(index: Index) -> np.ndarray:
     for feature in often[np.argsort(-index.counts[often], kind="stable")]:
         begin = index.begins[feature]
         there = index.entry_observations[begin : begin + index.counts[feature]]
-        # A competitor who plays in most matches is not shared: without it, a match would have
-        # one side only.
+        # A competitor in most matches is not a shared feature: without it, a match would have only
+        # one side.
         if entries[there].min() > 2:
             shared[feature] = True
             entries[there] -= 1
@@ -136,9 +128,9 @@ def _shared_features(index: Index) -> np.ndarray:
 def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
     """Find features that always occur together, so that only a combination is determined.
 
-    Each observation has a random number, and each feature the sum of those of its observations,
-    times its coefficients relative to the first. Features with equal sums always occur together,
-    with coefficients in proportion.
+    Each observation gets a random number. The key of a feature is the sum of the numbers of its
+    observations, times its coefficients relative to the first. Features with equal keys always
+    occur together, with coefficients in proportion.
     """
     index = data.index
     filled = index.features >= 0
@@ -173,7 +165,8 @@ def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
             "prior's. Give them one name, or rank combinations with "
             "`leaderboard(names={label: [...]})`.",
         )
-    always = seen[(counts == len(index.times)) & _is_constant(x, begins)]
+    constant = np.maximum.reduceat(x, begins) == np.minimum.reduceat(x, begins)
+    always = seen[(counts == len(index.times)) & constant]
     free = [each for each in model.likelihoods.values() if each.has_free_level]
     if free and always.size:
         yield Diagnostic(
@@ -185,13 +178,8 @@ def _inseparable(model: Model, data: Dataset) -> Iterator[Diagnostic]:
         )
 
 
-def _is_constant(x: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """For each run of coefficients, whether they are all the same."""
-    return np.maximum.reduceat(x, begins) == np.minimum.reduceat(x, begins)
-
-
 def _is_pair(index: Index, features: np.ndarray, signs: np.ndarray) -> bool:
-    """Return whether two features only meet each other: then a difference is all there is."""
+    """Return whether two features only meet each other, so that only their difference matters."""
     if len(features) != 2 or signs[0] * signs[1] > 0:
         return False
     begin = index.begins[features[0]]
@@ -312,7 +300,7 @@ def _unit(index: Index) -> Iterator[Diagnostic]:
 
 
 def _precision(model: Model, index: Index, entries: Sequence[ScoreMoments]) -> Iterator[Diagnostic]:
-    """Find groups with rounding errors that matter."""
+    """Find groups whose scores have relevant rounding errors."""
     last = Instant.at(float(index.times.max()), float(index.times.min()))
     for group, (mean, variance) in zip(index.groups, entries, strict=True):
         if not is_known(mean):
@@ -345,12 +333,7 @@ def _single_matches(index: Index) -> Iterator[Diagnostic]:
 
 
 def warn_of_new_names(known: Sequence[Hashable], given: Sequence[Hashable]) -> None:
-    """Warn if most names of further matches are new, as after competitors were renamed.
-
-    Args:
-        known: the names of the data so far.
-        given: the names of the further matches.
-    """
+    """Warn if most names of further matches are new, as after competitors were renamed."""
     old, names = (
         dict.fromkeys(name.name if isinstance(name, Feature) else name for name in part)
         for part in (known, given)

@@ -6,15 +6,16 @@ its prior mean, is
 
     cᵀA⁻¹Xᵀ b = Σₙ uₙ bₙ      with u = X A⁻¹c and b = W (m̃ − f₀) = p + W (f − f₀),
 
-so one solve splits it into a sum over matches. The influence of a match is what the mean would
-lose without it, pᵀ(I − VW)⁻¹u over its observations, with V the joint covariance of their scores.
-That takes a solve for each observation, so only the most influential matches have it. The others
-have uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of the score without the observation, if competitors
-were independent.
+so one solve splits it into a sum over matches. The influence of a match is the part of the mean
+that would be missing without it, pᵀ(I − VW)⁻¹u over its observations, with V the joint covariance
+of their scores. That takes a solve for each observation, so it is computed for the most influential
+matches only. The others have uₙ pₙ (1 + wₙ vₙ), with vₙ the variance of the score without the
+observation if competitors were independent.
 """
 
 import functools
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -26,9 +27,9 @@ from jaxkick._xla import jit_by_size
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.observations import Observations
 from jaxkick.data.queries import Query
-from jaxkick.data.schema import Feature
-from jaxkick.data.tables import make_table, name_column
-from jaxkick.errors import DataError, plain
+from jaxkick.data.schema import NO_TABLE, Feature
+from jaxkick.data.tables import AbstractTable, name_column
+from jaxkick.errors import DataError, invalid, plain
 from jaxkick.inference.methods import Linearization
 from jaxkick.inference.problem import make_problem
 from jaxkick.model import Model
@@ -50,10 +51,12 @@ _SIDES = 3
 _SOLVES = 16
 
 
-class Explanation(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(AbstractTable):
     """The contributions of all matches to a rating, or to its change.
 
-    The contributions, `baseline` and `rest` sum to `rating`.
+    The contributions, `baseline` and `rest` sum to `rating`. The table has one row for each match,
+    the largest contribution first.
 
     Attributes:
         name: the name of the competitor.
@@ -66,10 +69,10 @@ class Explanation(NamedTuple):
         outcome: the outcome of each match; not a number for rankings.
         own: whether the competitor took part.
         contribution: the contribution of each match.
-        influence: the part of the rating, or of its change, that would be missing if the match
-            had not been played; unlike contributions, these do not sum to anything. Those of the
-            most influential matches are computed from the joint posterior. The others (all of
-            them in data with millions of entries) may be off by several per cent.
+        influence: the part of the rating, or of its change, that would be missing without the
+            match. Unlike contributions, influences have no meaningful sum. The largest are
+            computed from the joint posterior. The others (all of them in data with millions of
+            entries) may be off by several per cent.
         change: a phrase for the change that is explained, such as "since 2009-01-01"; `None` for
             a rating.
         new: whether each match is after the earlier time of a change, or missing in its earlier
@@ -95,18 +98,13 @@ class Explanation(NamedTuple):
     result: np.ndarray | None = None
     library: str | None = None
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return one row for each match, the largest contribution first.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        order = np.argsort(-np.abs(self.contribution), kind="stable")
+    def columns(self) -> dict[str, np.ndarray]:
+        order = self._order
         names = ("row", "time", "match", "outcome", "own", "contribution", "influence")
         columns = {name: getattr(self, name)[order] for name in names}
         if self.new is not None:
             columns["new"] = self.new[order]
-        return make_table(columns, library or self.library)
+        return columns
 
     def summary(self) -> str:
         """Explain the rating, or its change, in a few sentences.
@@ -116,10 +114,24 @@ class Explanation(NamedTuple):
         parts = [self._opening(), self._sources()]
         if self.new is not None and self._is_puzzle:
             parts = [self._puzzle(self.new)]
-        order = np.argsort(-np.abs(self.contribution), kind="stable")[:_SHOWN]
-        largest = [f"{self.match[k]} ({self.contribution[k]:+{self._format}})" for k in order]
+        shown = self._order[:_SHOWN]
+        largest = [f"{self.match[k]} ({self.contribution[k]:+{self._format}})" for k in shown]
         parts.append(f"The largest contributions: {', '.join(largest)}.")
         return " ".join(part for part in parts if part)
+
+    @property
+    def _order(self) -> np.ndarray:
+        """Matches by the size of their contribution."""
+        return np.argsort(-np.abs(self.contribution), kind="stable")
+
+    def _total(self, chosen: np.ndarray) -> str:
+        """The sum of some contributions as text."""
+        return f"{self.contribution[chosen].sum():+{self._format}}"
+
+    @property
+    def _moved(self) -> bool:
+        """True if a change is not zero as shown."""
+        return f"{abs(self.rating):{self._format}}" != f"{0:{self._format}}"
 
     @property
     def _format(self) -> str:
@@ -138,8 +150,7 @@ class Explanation(NamedTuple):
     @property
     def _is_puzzle(self) -> bool:
         """True if more wins than losses lowered the rating, or the other way round."""
-        moved = f"{abs(self.rating):{self._format}}" != f"{0:{self._format}}"
-        return moved and float(self._own_results.sum()) * self.rating < 0
+        return self._moved and float(self._own_results.sum()) * self.rating < 0
 
     def _puzzle(self, new: np.ndarray) -> str:
         """Explain in one sentence why a rating moved against the competitor's results."""
@@ -152,41 +163,35 @@ class Explanation(NamedTuple):
         own, others = new & self.own, new & ~self.own
         surprise = float(self.influence[own].sum()) * wanted
         less = f" ({'below' if wanted > 0 else 'above'} expectation)" if surprise <= 0 else ""
-        reasons = [f"own results{less} {self.contribution[own].sum():+{digits}}"]
+        reasons = [f"own results{less} {self._total(own)}"]
         if others.any():
             strongest = np.argmin(np.where(others, self.contribution * wanted, np.inf))
             most = f"{self.match[strongest]}, {self.contribution[strongest]:+{digits}}"
-            total = self.contribution[others].sum()
-            reasons.append(f"results of others {total:+{digits}} (most of all {most})")
-        reasons.append(f"earlier matches {self.contribution[~new].sum():+{digits}}")
+            reasons.append(f"results of others {self._total(others)} (most of all {most})")
+        reasons.append(f"earlier matches {self._total(~new)}")
         return f"{self.name} {did}, but the rating {moved}: {', '.join(reasons)}."
 
     def _opening(self) -> str:
         digits = self._format
         if self.change is None:
             return f"{self.name} is rated {self.rating:{digits}}."
-        if f"{abs(self.rating):{digits}}" == f"{0:{digits}}":
+        if not self._moved:
             return f"The rating of {self.name} has hardly changed {self.change}."
         verb = "risen" if self.rating > 0 else "fallen"
         return f"The rating of {self.name} has {verb} by {abs(self.rating):{digits}} {self.change}."
 
     def _sources(self) -> str:
-        digits = self._format
-
-        def total(chosen: np.ndarray) -> str:
-            return f"{self.contribution[chosen].sum():+{digits}}"
-
-        own, count = self.own, int(self.own.sum())
-        if self.new is not None:
-            fresh = int((self.new & own).sum())
+        own, new, total = self.own, self.new, self._total
+        if new is not None:
             return (
-                f"Matches since then contribute {total(self.new & own)} (own matches: {fresh}) and "
-                f"{total(self.new & ~own)} (those of others), earlier ones {total(~self.new)}."
+                f"Matches since then contribute {total(new & own)} (own matches: "
+                f"{int((new & own).sum())}) and {total(new & ~own)} (those of others), earlier "
+                f"ones {total(~new)}."
             )
         return (
-            f"Own matches ({count}) contribute {total(own)}, those of others "
-            f"({len(own) - count}) {total(~own)}, on top of a baseline of "
-            f"{self.baseline:{digits}}."
+            f"Own matches ({int(own.sum())}) contribute {total(own)}, those of others "
+            f"({int((~own).sum())}) {total(~own)}, on top of a baseline of "
+            f"{self.baseline:{self._format}}."
         )
 
     def __repr__(self) -> str:
@@ -210,30 +215,21 @@ def explain(
             argument="since",
             mentions=["before"],
         )
+    directory = posterior.data.index
     if before is not None:
         _check_earlier(before, posterior)
-        time = (
-            posterior.data.index.scale.to_user(posterior.data.index.latest)[()]
-            if time is None
-            else time
-        )
+        time = directory.scale.to_user(directory.latest)[()] if time is None else time
         options = {"scale": scale, "aspects": aspects}
         old, new = (each.explain(name, time, **options) for each in (before, posterior))
         return _subtract(new, old)
-    directory = posterior.data.index
     chosen = choose_competitors(directory, names=[name], argument="name")
     times = [directory.to_time(chosen.time if time is None else time, "time")]
     change = None
     if since is not None:
         times.insert(0, directory.to_time(since, "since"))
         if times[0] >= times[1]:
-            raise DataError(
-                "{argument} is {value}, which is not before {time}",
-                "Pass an earlier time.",
-                argument="since",
-                value=since,
-                mentions=["time"],
-            )
+            problem, remedy = "which is not before {time}", "Pass an earlier time."
+            raise invalid("since", since, problem, remedy, mentions=["time"])
         shown = str(directory.scale.to_user(times[0])[()])
         change = f"since {shown.removesuffix('T00:00:00.000')}"
     asked = directory.scale.to_user(np.array(times, np.float64))
@@ -249,15 +245,7 @@ def _explain_combination(
     name: Hashable,
     change: str | None,
 ) -> Explanation:
-    """Explain a combination of scores: one row of a query, or the last minus the first of two.
-
-    Args:
-        posterior: a fit.
-        query: the score, or the score at an earlier and a later time.
-        points: the map from scores to ratings.
-        name: the name of the competitor.
-        change: as in `Explanation`.
-    """
+    """Explain a combination of scores: one row of a query, or the last minus the first of two."""
     data, count = posterior.data, len(posterior.data)
     dtype = np.dtype(data.coefficients.dtype)
     reach = reach_of(posterior, query, _TOLERANCE[dtype.name])
@@ -324,7 +312,8 @@ def _subtract(now: Explanation, before: Explanation) -> Explanation:
         values[:count] -= getattr(before, name)
         return values
 
-    return now._replace(
+    return replace(
+        now,
         rating=now.rating - before.rating,
         baseline=now.baseline - before.baseline,
         rest=now.rest - before.rest,
@@ -408,7 +397,7 @@ def _strength(model: Model, data: Dataset, factors: Linearization) -> Float[Arra
 
 
 class _Matches(NamedTuple):
-    """The matches of all observations: first rows, labels, outcomes, own results; and own rows."""
+    """Matches: first observations, labels, outcomes, own results; and all own observations."""
 
     first: np.ndarray
     labels: np.ndarray
@@ -456,9 +445,9 @@ def _describe_matches(
             labels.append(" – ".join(filter(None, (one, other))))
     asked = np.isin(observations.features, query.features[query.features >= 0])
     side_of_own = np.sign(np.sum(asked * observations.coefficients, axis=1)[first])
-    schema, outcome = observations.schema, np.where(ranked, np.nan, observations.outcome[first])
+    outcome = np.where(ranked, np.nan, observations.outcome[first])
     lead = np.full(len(first), np.nan)
-    if schema is not None and schema.counts is not None:
+    if (observations.schema or NO_TABLE).counts is not None:
         lead = outcome - observations.outcome[first + 1]
     elif observations.kinds is None and model.duel.has_results:
         lead = outcome

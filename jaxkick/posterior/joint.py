@@ -1,8 +1,8 @@
 """The joint posterior of all scores: covariances and draws.
 
 At the fixed point every observation has a Gaussian factor on its score f = X s, with precisions W.
-Together with the prior they are one Gaussian, of precision A = K⁻¹ + XᵀWX. Its means are those of
-the fit; its covariances, unlike the fit's, know that competitors depend on each other.
+Together with the prior they form one Gaussian of precision A = K⁻¹ + XᵀWX. Its means are those of
+the fit; unlike those of the fit, its covariances include the dependence between competitors.
 
 The smoother inverts M = K⁻¹ + diag(τ), with τ the precisions of the sites. For a score c, at any
 time, u⁰ = M⁻¹c is one pass along its chain, and A u = c is solved for the rest by conjugate
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Solution", "covariance_of", "draw_scores", "find_factors", "is_affordable", "is_joint",
-    "reach_of", "solve", "variance_of",
+    "reach_of", "solve", "square_root", "variance_of",
 ]  # fmt: skip
 
 Entries = tuple[Float[Array, "*batch _ _"], ...]
@@ -53,14 +53,13 @@ _MAX_ITERATIONS = 500
 _TOLERANCE = 1e-3
 # The smallest error for which float32 is enough.
 _NARROW_TOLERANCE = 1e-4
-# So many numbers of one vector, for all right-hand sides that are solved for at once, stay in a
-# processor's cache.
+# So many numbers of one vector, for all simultaneous right-hand sides, fit into a cache.
 _NUMBERS = 1 << 20
 _MAX_WIDTH = 16
-# The least number of pairs of points, with padding: fewer would make more programs.
+# The smallest padded number of pairs of points, to limit the number of programs.
 _LEAST_PAIRS = 64
-# Without a choice of the user, joint variances are computed if right-hand sides times entries are
-# at most so many, which takes about ten seconds.
+# By default, joint variances are computed for at most so many right-hand sides times entries, which
+# takes about ten seconds.
 _AFFORDABLE = 10_000_000
 
 
@@ -106,16 +105,8 @@ def find_factors(
 ) -> Linearization:
     """Compute the Gaussian factors of all observations at the fixed point.
 
-    Args:
-        model: the fitted model.
-        data: the observations, without their index.
-        method: the inference method.
-        sites: the sites of the fit; an observation whose sites are all zero was masked out.
-        smoothed: the smoothing pass over these sites.
-
-    Returns:
-        The factors. A curvature below zero, of a likelihood that is not log-concave, is zero
-        here, as in the fit.
+    Observations whose sites are all zero were masked out. A curvature below zero, of a likelihood
+    that is not log-concave, is set to zero, as in the fit.
     """
     problem = make_problem(model, data)
     touched = tuple(
@@ -133,8 +124,8 @@ class _State(NamedTuple):
 
     Attributes:
         rho: rᵀM⁻¹r of the last iteration.
-        radau: what is left of the coefficient γ of the upper bound γ ρ on the squared error in
-            the norm of A (`jaxkick.inference.conjugate_gradients`).
+        radau: the remaining part of the coefficient γ of the upper bound γ ρ on the squared error
+            in the norm of A (`jaxkick.inference.conjugate_gradients`).
         gained: the square of the change so far, in the norm of A.
         error: an upper bound on the squared error, relative to it.
     """
@@ -175,7 +166,7 @@ class _System(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Solutions on the way: (M − A) u, u, the vectors of the last pass, and how it went."""
+    """Intermediate solutions: (M − A) u, u, the vectors of the last pass, error, iterations."""
 
     entries: Entries
     means: Entries
@@ -245,7 +236,7 @@ def solve(
 
 
 def _spread(step: StepModel, chain: Chain, pulls: Pulls) -> Vectors:
-    """Put the pulls of one right-hand side to their entries."""
+    """Add the pulls of one right-hand side to their entries."""
     steps, rows = chain.gap.shape
 
     def spread(positions: Int[Array, " S"], values: Float[Array, "S K"]) -> AbstractMatrix:
@@ -259,13 +250,9 @@ def _spread(step: StepModel, chain: Chain, pulls: Pulls) -> Vectors:
 
 
 def _conjugate_gradients(system: _System, residual: Entries, least: Scalar, tol: Scalar) -> _State:
-    """Solve A x = r for all right-hand sides, from x = 0.
+    """Solve A x = r for all right-hand sides r, from x = 0, to the relative error `tol`.
 
-    Args:
-        system: the operators.
-        residual: r.
-        least: a lower bound on the eigenvalues of M⁻¹A.
-        tol: the relative error to reach.
+    `least` is a lower bound on the eigenvalues of M⁻¹A.
     """
     invert, decouple = jax.vmap(system.invert), jax.vmap(system.decouple)
     least, tol = cast((least, tol), residual[0].dtype)
@@ -343,7 +330,7 @@ class _Group(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """The distinct scores that a query needs, and how it combines them.
+    """The distinct scores of a query, and their coefficients.
 
     Attributes:
         groups: the points by group.
@@ -476,7 +463,7 @@ def _describe(
 
 
 def _prior(step: StepModel, queries: Queries) -> Functional:
-    """Scores of a group without entries."""
+    """Describe scores of a group without entries."""
 
     def one(queries: Queries) -> Functional:
         gap, first = jnp.zeros_like(queries.age), jnp.asarray(True)
@@ -517,10 +504,10 @@ def covariance_of(
     Args:
         posterior: a fit.
         query: the combinations and their times. Features that are not in the data have their
-            prior, independent of all others.
-        tol: the error of a solution, relative to the change from the factorised one, in the norm
-            of the joint precision; 1e-3 if `None`. The error of a variance is about its square,
-            that of a covariance at most of this size.
+            prior and are independent of all others.
+        tol: the error of a solution in the norm of the joint precision, relative to the change
+            from the factorised one; 1e-3 if `None`. The error of a variance is about its square,
+            the error of a covariance at most of this size.
         measured: the model with other measurement vectors, for parts of scores.
 
     Returns:
@@ -545,10 +532,7 @@ def reach_of(
 ) -> Float[np.ndarray, "Q N"]:
     """Compute the joint posterior covariance of combinations with the scores of all observations.
 
-    Args:
-        posterior: a fit.
-        query: the combinations and their times.
-        tol: as in `covariance_of`.
+    The arguments are those of `covariance_of`.
     """
     points, found = _describe_query(posterior, query)
     basis = _choose_basis(points, found)
@@ -750,15 +734,13 @@ def is_joint(posterior: "Posterior", count: int, joint: bool | None) -> bool:
 def draw_scores(
     posterior: "Posterior", query: Query, key: Key[Array, ""], draws: int
 ) -> Float[Array, "draws Q"]:
-    """Draw linear combinations of scores from the joint posterior.
-
-    Args:
-        posterior: a fit.
-        query: the combinations and their times.
-        key: a random key.
-        draws: the number of draws.
-    """
+    """Draw linear combinations of scores from the joint posterior."""
     mean = posterior._score_query(query._replace(shape=(len(query.times),))).mean
-    values, vectors = np.linalg.eigh(covariance_of(posterior, query))
-    root = jnp.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), mean.dtype)
+    root = jnp.asarray(square_root(covariance_of(posterior, query)), mean.dtype)
     return mean + jax.random.normal(key, (draws, len(mean)), mean.dtype) @ root.T
+
+
+def square_root(covariance: np.ndarray) -> np.ndarray:
+    """Return a matrix R with R Rᵀ = covariance, which may be singular up to rounding."""
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

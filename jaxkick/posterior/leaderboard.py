@@ -13,12 +13,13 @@ from jaxtyping import ArrayLike
 from jaxkick._xla import call_compiled
 from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.queries import read_names, unknown_name
-from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, Feature
+from jaxkick.data.schema import ATTACK, DEFAULT_GROUP, DEFENCE, NO_TABLE, Feature
 from jaxkick.data.sides import Vocabulary, read_side
 from jaxkick.data.tables import name_column
-from jaxkick.errors import DataError
+from jaxkick.errors import DataError, check_probability, invalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
+from jaxkick.posterior.joint import square_root
 
 __all__ = [
     "SCALES",
@@ -29,11 +30,10 @@ __all__ = [
     "RankIntervals",
     "Scale",
     "Standing",
-    "check_interval",
     "choose_competitors",
+    "half_width",
     "hold",
     "points_of",
-    "points_of_counts",
     "rank",
     "rank_intervals",
     "read_anchors",
@@ -54,9 +54,9 @@ class Competitors(NamedTuple):
         names: their names.
         features: for each competitor, the features with coefficients that sum to its score.
         time: the time, a number or a date as in the data.
-        matches: the number of matches of each until then; of a combination, the fewest of its
-            members.
-        last_active: the time of the last of them, a number or a date as in the data; of a
+        matches: the number of matches of each until then; for a combination, the least number of
+            its members.
+        last_active: the time of the last match, a number or a date as in the data; for a
             combination, the earliest of its members.
         by_counts: whether scores are sums of attack and defence.
     """
@@ -78,24 +78,14 @@ def choose_competitors(
     active_within: float | None = None,
     argument: str = "names",
 ) -> Competitors:
-    """Select the competitors of a leaderboard; see `AbstractPredictor.leaderboard`.
+    """Select the competitors of a leaderboard; `argument` is the user's argument with the names.
 
-    Args:
-        directory: names, groups and times.
-        time: as in `leaderboard`.
-        names: as in `leaderboard`.
-        group: as in `leaderboard`.
-        min_matches: as in `leaderboard`.
-        active_within: as in `leaderboard`.
-        argument: the user's argument that holds the names.
-
-    Raises:
-        DataError: if a name or group is unknown, or no competitor remains.
+    The other arguments and the errors are those of `AbstractPredictor.leaderboard`.
     """
     number = directory.latest if time is None else float(directory.to_time(time, "time"))
-    schema = directory.schema
-    by_counts = group is None and schema is not None and schema.counts is not None
-    by_roles = by_counts and schema is not None and schema.has_roles
+    schema = directory.schema or NO_TABLE
+    by_counts = group is None and schema.counts is not None
+    by_roles = by_counts and schema.has_roles
     if names is None:
         names = _all_names(directory, ATTACK if by_roles else group)
     names, features = _read_competitors(names, by_roles, argument)
@@ -165,19 +155,14 @@ def _read_combination(label: Hashable, side: Any) -> dict[Hashable, float]:
 
 def _all_names(directory: AbstractDirectory, group: str | None) -> list[Hashable]:
     """All features of a group; without a group, all competitors but no covariates."""
-    schema = directory.schema if group is None else None
+    schema = (directory.schema if group is None else None) or NO_TABLE
     if group is None:
         group = directory.groups[0] if len(directory.groups) == 1 else DEFAULT_GROUP
     if group not in directory.groups:
         known = ", ".join(map(repr, directory.groups))
-        raise DataError(
-            f"{{argument}} is {{value}}, but the groups of the data are {known}",
-            "Choose one of them or pass `names`.",
-            argument="group",
-            value=group,
-        )
-    members = directory.members(group)
-    return [name for name in members if schema is None or not schema.is_covariate(name)]
+        problem = f"but the groups of the data are {known}"
+        raise invalid("group", group, problem, "Choose one of them or pass `names`.")
+    return [name for name in directory.members(group) if not schema.is_covariate(name)]
 
 
 class Scale(NamedTuple):
@@ -226,43 +211,40 @@ def read_scale(scale: Scale | tuple[float, float] | str | None) -> Scale | None:
             if math.isfinite(centre) and 0.0 < spread < math.inf:
                 return Scale(centre, spread)
     known = ", ".join(map(repr, SCALES))
-    raise DataError(
-        f"{{argument}} is {{value}}, but must be {known} or two numbers",
+    raise invalid(
+        "scale",
+        scale,
+        f"but must be {known} or two numbers",
         "The two numbers are the rating of a score of zero and the points for odds of 10 to 1, "
         "above zero, as in (1500, 400).",
-        argument="scale",
-        value=scale,
     )
 
 
 def points_of(
-    scale: Scale | tuple[float, float] | str | None, likelihood: AbstractLikelihood
-) -> Points:
-    """Return the map from scores to ratings on a scale; the identity if it is `None`."""
-    chosen = read_scale(scale)
-    return Points() if chosen is None else Points(chosen.centre, chosen.factor(likelihood))
-
-
-def points_of_counts(
     scale: Scale | tuple[float, float] | str | None,
     likelihood: AbstractLikelihood,
-    level: float,
+    level: float | None = None,
 ) -> Points:
-    """Return the map from sums of attack and defence to ratings.
-
-    The counts of two teams whose sums differ by d have the rates exp(level ± d/2) on neutral
-    ground, so the score of their difference is d/2; see `AbstractLikelihood.difference`.
+    """Return the map from scores to ratings on a scale; the identity if the scale is `None`.
 
     Args:
-        scale: the scale; scores as they are if `None`.
-        likelihood: the likelihood of a count.
-        level: the logarithm of the rate of counts between equal teams.
+        scale: the scale.
+        likelihood: the likelihood of an outcome, or of a count.
+        level: the logarithm of the rate of counts between equal teams, if scores are sums of
+            attack and defence. The counts of two teams whose sums differ by d have the rates
+            exp(level ± d/2) on neutral ground, so the score of their difference is d/2; see
+            `AbstractLikelihood.difference`.
+
+    Raises:
+        DataError: if the scale is unknown, or the likelihood has no win and loss.
     """
-    difference = likelihood.difference(level)
+    chosen = read_scale(scale)
+    if chosen is None:
+        return Points()
+    difference = None if level is None else likelihood.difference(level)
     if difference is None:
-        return points_of(scale, likelihood)
-    points = points_of(scale, difference)
-    return points if scale is None else points._replace(factor=0.5 * points.factor)
+        return Points(chosen.centre, chosen.factor(likelihood))
+    return Points(chosen.centre, 0.5 * chosen.factor(difference))
 
 
 def _score_at_odds(likelihood: AbstractLikelihood) -> float:
@@ -280,7 +262,11 @@ def _score_at_odds(likelihood: AbstractLikelihood) -> float:
         )
 
     def excess(score: float) -> float:
-        return _expected_score(likelihood, score) - _ODDS / (1.0 + _ODDS)
+        """Expected score, with a tie as half a win, minus the wanted one."""
+        known = np.asarray(score, jnp.result_type(float))
+        method = resolve(likelihood, known.dtype).result_probabilities
+        _, tie, win = np.asarray(call_compiled(method, known, np.zeros_like(known)))
+        return float(win + 0.5 * tie) - _ODDS / (1.0 + _ODDS)
 
     low, high = 0.0, 2.0
     while excess(high) < 0 and high < _HIGHEST_SCORE:
@@ -293,15 +279,6 @@ def _score_at_odds(likelihood: AbstractLikelihood) -> float:
             argument="scale",
         )
     return float(brentq(excess, low, high))
-
-
-def _expected_score(likelihood: AbstractLikelihood, score: float) -> float:
-    """The probability of a win plus half that of a tie, at a known score."""
-    known = np.asarray(score, jnp.result_type(float))
-    resolved = resolve(likelihood, known.dtype)
-    chances = call_compiled(resolved.result_probabilities, known, np.zeros_like(known))
-    _, tie, win = np.asarray(chances)
-    return float(win + 0.5 * tie)
 
 
 class Standing(NamedTuple):
@@ -323,42 +300,38 @@ class Standing(NamedTuple):
     last_active: np.ndarray
     covariance: np.ndarray | None = None
 
+    def take(self, places: np.ndarray) -> "Standing":
+        """Select competitors, in the order of their places."""
+        joint = self.covariance
+        return Standing(
+            [self.names[place] for place in places],
+            *(part[places] for part in self[1:5]),
+            covariance=None if joint is None else joint[np.ix_(places, places)],
+        )
 
-def rank(
-    standing: Standing,
-    interval: float = 0.9,
-    seed: int = 0,
-) -> dict[str, np.ndarray]:
-    """Return the columns of a leaderboard, the best competitor first.
+    def sorted(self) -> "Standing":
+        """Sort competitors by their rating, the best first."""
+        return self.take(np.argsort(-self.mean, kind="stable"))
 
-    Args:
-        standing: the competitors.
-        interval: the probability of the intervals.
-        seed: the seed of the draws that ranks are counted in.
 
-    Raises:
-        DataError: if `interval` is not between zero and one.
-    """
-    check_interval(interval)
-    order = np.argsort(-standing.mean, kind="stable")
-    mean, deviation = standing.mean[order], np.sqrt(standing.variance[order])
-    covariance = standing.covariance
-    if covariance is not None:
-        covariance = covariance[np.ix_(order, order)]
+def rank(standing: Standing, interval: float = 0.9, seed: int = 0) -> dict[str, np.ndarray]:
+    """Return the columns of a leaderboard, the best competitor first."""
+    reach = half_width(interval)
+    names, mean, variance, matches, last_active, covariance = standing.sorted()
+    deviation = np.sqrt(variance)
     ranks = rank_intervals(mean, deviation, interval, seed, covariance)
-    reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * deviation
     return {
-        "rank": np.arange(1, len(order) + 1),
-        "name": name_column([standing.names[place] for place in order]),
+        "rank": np.arange(1, len(names) + 1),
+        "name": name_column(names),
         "rating": mean,
         "deviation": deviation,
-        "lower": mean - reach,
-        "upper": mean + reach,
+        "lower": mean - reach * deviation,
+        "upper": mean + reach * deviation,
         "rank_lower": ranks.lower,
         "rank_upper": ranks.upper,
         "best": ranks.best,
-        "matches": standing.matches[order],
-        "last_active": standing.last_active[order],
+        "matches": matches,
+        "last_active": last_active,
     }
 
 
@@ -392,12 +365,8 @@ def read_anchors(anchors: Any, centre: float) -> Anchors | None:
     if anchors is None:
         return None
     if isinstance(anchors, (int, float)):
-        raise DataError(
-            "{argument} is {value}, but must be names, or a mapping from names to ratings",
-            "For example, {'Stockfish': 3500}.",
-            argument="anchors",
-            value=anchors,
-        )
+        problem = "but must be names, or a mapping from names to ratings"
+        raise invalid("anchors", anchors, problem, "For example, {'Stockfish': 3500}.")
     if not len(anchors):
         raise DataError("{argument} has no names", "Leave it out.", argument="anchors")
     names = read_names(anchors)
@@ -412,12 +381,9 @@ def read_anchors(anchors: Any, centre: float) -> Anchors | None:
             if math.isfinite(rating) and 0.0 <= deviation < math.inf:
                 values.append((rating, deviation))
                 continue
-        raise DataError(
-            "{argument} is {value}, but must be a rating, or a rating and its standard deviation",
-            "Pass 3500 or (3500, 20), for example.",
-            argument=f"anchors[{name!r}]",
-            value=value,
-        )
+        problem = "but must be a rating, or a rating and its standard deviation"
+        remedy = "Pass 3500 or (3500, 20), for example."
+        raise invalid(f"anchors[{name!r}]", value, problem, remedy)
     rating, deviation = np.array(values).T
     return Anchors(names, np.eye(len(names)), rating, deviation)
 
@@ -427,8 +393,8 @@ def hold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Condition ratings on known ones; the level of the scale is free.
 
-    Matches determine differences of ratings. The common level gets a flat prior, and the anchors
-    determine it together with what they say about differences: universal kriging.
+    Matches determine differences of ratings. The common level has a flat prior and is estimated
+    from the anchors, together with the differences between them: universal kriging.
 
     Args:
         mean: posterior means of ratings.
@@ -442,7 +408,7 @@ def hold(
     across = covariance @ design.T
     within = design @ across + np.diag(anchors.deviation**2)
     inverse = np.linalg.pinv(within, hermitian=True)
-    # The sum over anchors of their precisions; that of the level.
+    # The precision of the level.
     total = inverse.sum()
     wrong = anchors.rating - design @ mean
     level = (inverse @ wrong).sum() / total if total > 0 else wrong.mean()
@@ -453,15 +419,14 @@ def hold(
     return mean + level + gain @ (wrong - level), held
 
 
-def check_interval(interval: float) -> None:
-    """Refuse an interval that is not a probability, such as 90."""
-    if not 0.0 < interval < 1.0:
-        raise DataError(
-            "{argument} is {value}, but must be a probability between 0 and 1",
-            "Pass {argument}=0.9, for example.",
-            argument="interval",
-            value=interval,
-        )
+def half_width(interval: float) -> float:
+    """Return the half-width of a central normal interval, in standard deviations.
+
+    Raises:
+        DataError: if the probability is not between zero and one.
+    """
+    check_probability("interval", interval)
+    return NormalDist().inv_cdf(0.5 + 0.5 * interval)
 
 
 class RankIntervals(NamedTuple):
@@ -505,10 +470,9 @@ class Difference(NamedTuple):
         # Imported where it is needed: SciPy is slow to import.
         from scipy.special import ndtr
 
-        check_interval(interval)
         middle = factor * np.asarray(mean, np.float64)
         deviation = factor * np.sqrt(np.asarray(variance, np.float64))
-        reach = NormalDist().inv_cdf(0.5 + 0.5 * interval) * deviation
+        reach = half_width(interval) * deviation
         known = deviation == 0.0
         chance = np.where(
             known, 0.5 + 0.5 * np.sign(middle), ndtr(middle / np.where(known, 1.0, deviation))
@@ -539,10 +503,7 @@ def rank_intervals(
         seed: the seed of the draws.
         covariance: their covariance matrix; `None` if they are independent.
     """
-    count, root = len(mean), None
-    if covariance is not None:
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
+    count, root = len(mean), None if covariance is None else square_root(covariance)
     draws = max(200, min(_MAX_DRAWS, _MAX_NUMBERS // max(count, 1)))
     generator = np.random.default_rng(seed)
     best = np.zeros(count)

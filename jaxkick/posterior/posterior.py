@@ -20,8 +20,8 @@ from jaxkick.data.encoding import Index
 from jaxkick.data.observations import refuse_repeats
 from jaxkick.data.queries import Query, check_known, read_names
 from jaxkick.data.reading import Rules
-from jaxkick.data.tables import make_table
-from jaxkick.errors import DataError, OnInvalid, plain
+from jaxkick.data.tables import make_table, name_column
+from jaxkick.errors import DataError, OnInvalid, check_count, plain
 from jaxkick.inference.checks import check_fit
 from jaxkick.inference.methods import AbstractMethod, Linearization
 from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
@@ -46,8 +46,8 @@ from jaxkick.posterior.predictor import (
     read_combination,
     score_points,
 )
-from jaxkick.posterior.scores import Scores, score_combinations, score_table
-from jaxkick.posterior.simulated import Simulated, check_draws, simulate
+from jaxkick.posterior.scores import Scores, score_combinations
+from jaxkick.posterior.simulated import Simulated, simulate
 from jaxkick.posterior.suggestions import MatchSuggestions, suggest
 
 __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
@@ -59,11 +59,11 @@ _MOST_NODES = 16
 
 
 class Memo:
-    """The values that a posterior computes on demand, kept from the first use on.
+    """A cache of the values that a posterior computes on demand.
 
-    A memo is equal to every other one, so it never causes a recompilation. Copies of a
-    posterior made by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share one
-    memo: it knows the posterior whose values it keeps, and computes those of any other anew.
+    All memos are equal, so that a memo never causes a recompilation. Copies of a posterior made
+    by transformations of the tree (`eqx.tree_at`, `jit`, ...) may share a memo: it keeps the
+    values of one owner, and computes the values of any other posterior again.
     """
 
     def __init__(self) -> None:
@@ -171,11 +171,10 @@ class Posterior(AbstractPredictor, eqx.Module):
     ) -> "Posterior":
         """Add matches, with a warm start from this posterior.
 
-        The result is that of `infer` with all matches together. Compiled programs serve until
-        the matches no longer fit into the padded shapes of the data. Matches may come in any
-        order of time and bring new competitors. A warning says if most names are new. Matches
-        that are in the data already are refused. All observations count, also those that were
-        masked out before.
+        The result is that of `infer` with all matches together. Compiled programs are reused as
+        long as the matches fit into the padded shapes of the data. Matches may come in any order
+        of time and include new competitors; a warning is issued if most names are new. Matches
+        that are already in the data are refused. Earlier masks no longer apply.
 
         Args:
             matches: the new matches alone: a table with the columns of the one that the data
@@ -295,7 +294,7 @@ class Posterior(AbstractPredictor, eqx.Module):
             aspects: coefficients of aspects, as in `linear_combination`.
             allow_unknown: as in `predict`.
         """
-        check_draws(draws)
+        check_count("draws", draws)
         names, times = read_names(names), np.atleast_1d(times)
         features = [name for name in names for _ in times]
         every_time = np.tile(times, len(names))
@@ -317,9 +316,9 @@ class Posterior(AbstractPredictor, eqx.Module):
             name: the name of the feature.
             times: numbers or dates as in the data; the times of the feature's own matches if
                 `None`.
-            joint: whether variances are those of the joint posterior of all competitors, as in
-                `leaderboard`. At more than 16 times the ratio of joint to independent variances
-                is computed at 16 of them, and interpolated.
+            joint: whether to use the joint posterior of all competitors, as in `leaderboard`. For
+                more than 16 times, the ratio of joint to independent variances is computed at 16
+                of them and interpolated.
             aspects: coefficients of aspects, as in `linear_combination`; the general skill if
                 `None`.
             allow_unknown: as in `predict`; needs `times`.
@@ -330,30 +329,10 @@ class Posterior(AbstractPredictor, eqx.Module):
         index = self.data.index
         if not allow_unknown:
             check_known(index, [name], "name")
-        numbers = None if times is not None else match_times(index, [name], "name")[0]
-        if numbers is not None and (index.aspect_names or aspects):
-            # The entries have scores with the aspects of each match.
-            times = index.scale.to_user(numbers)
-        if times is None:
-            mean, variance = map(jax.device_put, _of_feature(index, name, self.entries))
-        else:
-            times = np.atleast_1d(times)
-            numbers = index.to_time(times) if numbers is None else numbers
-            mean, variance = self.linear_combination(
-                {name: 1.0}, times, aspects=aspects, allow_unknown=True
-            )
-        ratio = self._joint_ratio([name], [numbers], joint, aspects)
-        variance = on_host(lambda x: x * ratio, variance)
-        return Scores(
-            # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
-            numbers,
-            mean,
-            variance,
-            plain(name),
-            index.group_of(name),
-            index.scale,
-            index.library,
-        )
+        (numbers,), mean, variance = self._over_time([name], times, joint, aspects, "name")
+        # NumPy's texts, such as those of a leaderboard's column, cannot be static fields.
+        named = (plain(name), index.group_of(name))
+        return Scores(numbers, mean, variance, *named, index.scale, index.library)
 
     def components(
         self,
@@ -365,8 +344,8 @@ class Posterior(AbstractPredictor, eqx.Module):
     ) -> Components:
         """Split the score of a feature into the summands of its kernel.
 
-        With the kernel `Constant + Matern12`, for example, into a lasting level and what came and
-        went. All parts come from one smoothing pass. A product of kernels is one part.
+        For example, the kernel `Constant + Matern12` gives a lasting level and fluctuations. All
+        parts come from one smoothing pass. A product of kernels is one part.
 
         Args:
             name: the name of the feature.
@@ -386,11 +365,9 @@ class Posterior(AbstractPredictor, eqx.Module):
         check_known(index, [name], "name")
         if times is None:
             numbers = match_times(index, [name], "name")[0]
-            times = index.scale.to_user(numbers)
         else:
-            times = np.atleast_1d(times)
-            numbers = index.to_time(times)
-        query = self._alone([name] * len(numbers), times, aspects)._replace(times=numbers)
+            numbers = np.atleast_1d(index.to_time(times))
+        query = self._exactly([name] * len(numbers), numbers, aspects)
         return components_of(self, name, query, joint, aspects)
 
     def to_frame(
@@ -423,36 +400,16 @@ class Posterior(AbstractPredictor, eqx.Module):
         names = read_names(names)
         if not allow_unknown:
             check_known(index, names, "names")
-        if times is None:
-            own = match_times(index, names, "names")
-            counts, numbers = list(map(len, own)), np.concatenate(own)
-            if index.aspect_names or aspects:
-                features = [
-                    name for name, own in zip(names, counts, strict=True) for _ in range(own)
-                ]
-                every_time = index.scale.to_user(numbers)
-                moments = self.linear_combination(features, every_time, aspects=aspects)
-            else:
-                positions = np.concatenate([index.entries(name).positions for name in names])
-                columns = zip(*self.entries, strict=True)
-                moments = [
-                    np.concatenate([np.asarray(part).ravel() for part in column])[positions]
-                    for column in columns
-                ]
-        else:
-            numbers = np.atleast_1d(index.to_time(times))
-            counts = [len(numbers)] * len(names)
-            features = [name for name in names for _ in numbers]
-            numbers = np.tile(numbers, len(names))
-            every_time = np.tile(np.atleast_1d(times), len(names))
-            moments = self.linear_combination(
-                features, every_time, aspects=aspects, allow_unknown=True
-            )
-        groups = [index.group_of(name) for name in names]
-        by_name = np.split(numbers, np.cumsum(counts)[:-1])
-        variance = np.asarray(moments[1]) * self._joint_ratio(names, by_name, joint, aspects)
-        table = score_table(names, groups, counts, numbers, moments[0], variance, index.scale)
-        return make_table(table, library or index.library)
+        numbers, mean, variance = self._over_time(names, times, joint, aspects, "names")
+        counts = list(map(len, numbers))
+        columns = {
+            "name": np.repeat(name_column(names), counts),
+            "group": np.repeat(name_column(map(index.group_of, names)), counts),
+            "time": index.scale.to_user(np.concatenate(numbers)),
+            "mean": np.asarray(mean),
+            "deviation": np.sqrt(np.asarray(variance)),
+        }
+        return make_table(columns, library or index.library)
 
     def sample(
         self,
@@ -514,16 +471,16 @@ class Posterior(AbstractPredictor, eqx.Module):
     ) -> Explanation:
         """Split a rating, or its change, into the contributions of all matches.
 
-        Contributions include the matches of others: who beat whom changes what an opponent is
-        worth. They are those of the joint posterior; see `Explanation`.
+        Matches between others contribute too, because they change the ratings of opponents.
+        Contributions are computed from the joint posterior; see `Explanation`.
 
         Args:
             name: the competitor. If the data was read with `counts=`, the rating is the sum of
                 attack and defence.
             time: a number or date as in the data; the time of the last match if `None`.
-            since: explain the change since this time, both seen with all the data of today.
-            before: explain the change since an earlier posterior, of the first matches of this
-                data: what an `update` has changed.
+            since: explain the change since this time; both ratings use all the data.
+            before: explain the change since an earlier posterior, fitted to the first matches of
+                this data, such as the one before an `update`.
             scale: the rating scale, as in `leaderboard`.
             aspects: coefficients of aspects, as in `linear_combination`.
 
@@ -559,12 +516,11 @@ class Posterior(AbstractPredictor, eqx.Module):
                 skill that matches are played with, and that the goal is about.
 
         Returns:
-            The matches with their expected information, and how much is known already: who is
-            best with which probability, and the expected error of the ranks.
+            The matches with their expected information, and the present knowledge: the probable
+            best competitor with its probability, and the expected error of the ranks.
 
         Raises:
-            DataError: if a name or the goal is unknown, or outcomes say nothing about who is
-                better.
+            DataError: if a name or the goal is unknown, or outcomes have no winner.
         """
         return suggest(self, candidates, time, goal, n, seed, aspects)
 
@@ -579,11 +535,10 @@ class Posterior(AbstractPredictor, eqx.Module):
     ) -> Simulated:
         """Play matches many times, from coherent draws of all scores at their times.
 
-        Each draw is one course of events: the scores of all competitors follow one draw of
-        their paths from the joint posterior, and each match is drawn from the likelihood at
-        these scores. So matches of one competitor are positively correlated. Simulated results
-        do not change scores: the uncertainty about a score, which later results would reduce,
-        is already in its draws.
+        Each draw samples the paths of all scores from the joint posterior, and each match from
+        the likelihood at these scores. Results of one competitor are therefore positively
+        correlated. Simulated results do not change scores: the draws already include the
+        uncertainty that results would reduce.
 
         Args:
             fixtures: a table with the columns of the table that `Dataset.from_frame` read.
@@ -611,8 +566,8 @@ class Posterior(AbstractPredictor, eqx.Module):
         """Look for common problems of this fit.
 
         Returns:
-            Diagnostics, each with its `kind` and a `message` that says what to do; empty if no
-            problem was found.
+            Diagnostics, each with its `kind` and a `message` with the remedy; empty if no problem
+            was found.
         """
         distance = float(self.distance)
         return diagnose(self.model, self.data, self.entries, self.converged, distance)
@@ -630,6 +585,37 @@ class Posterior(AbstractPredictor, eqx.Module):
     def _directory(self) -> Index:
         return self.data.index
 
+    def _over_time(
+        self,
+        names: Sequence[Hashable],
+        times: Any,
+        joint: bool | None,
+        aspects: Mapping[str, float] | None,
+        argument: str,
+    ) -> tuple[list[np.ndarray], Array, Array]:
+        """Compute the scores of features at times, by default those of their own matches.
+
+        Returns:
+            The times of each feature, and the means and variances of all, feature by feature.
+        """
+        index = self.data.index
+        if times is None:
+            numbers = match_times(index, names, argument)
+            asked = index.scale.to_user(np.concatenate(numbers))
+        else:
+            numbers = [np.atleast_1d(index.to_time(times))] * len(names)
+            asked = np.tile(np.atleast_1d(times), len(names))
+        if times is None and not (index.aspect_names or aspects):
+            found = [_of_feature(index, name, self.entries) for name in names]
+            moments = map(_join, zip(*found, strict=True))
+        else:
+            # The entries have scores with the aspects of each match.
+            features = _repeated(names, numbers)
+            moments = self.linear_combination(features, asked, aspects=aspects, allow_unknown=True)
+        mean, variance = moments
+        ratio = self._joint_ratio(names, numbers, joint, aspects)
+        return numbers, mean, on_host(lambda x: x * ratio, variance)
+
     def _joint_ratio(
         self,
         names: Sequence[Hashable],
@@ -642,14 +628,14 @@ class Posterior(AbstractPredictor, eqx.Module):
 
         `measured` is the model with other measurement vectors, for parts of scores.
         """
-        nodes = [_thin(np.unique(each)) for each in numbers]
+        nodes = [np.unique(each) for each in numbers]
+        # At most so many times of each, with the first and the last.
+        picked = [np.linspace(0, len(x) - 1, min(len(x), _MOST_NODES)) for x in nodes]
+        nodes = [x[k.round().astype(int)] for x, k in zip(nodes, picked, strict=True)]
         counts = list(map(len, nodes))
         if not is_joint(self, sum(counts), joint):
             return 1.0
-        features = [name for name, count in zip(names, counts, strict=True) for _ in range(count)]
-        times = self.data.index.scale.to_user(np.concatenate(nodes))
-        query = self._alone(features, times, aspects, True)
-        query = query._replace(times=np.concatenate(nodes))
+        query = self._exactly(_repeated(names, nodes), np.concatenate(nodes), aspects)
         alone = np.asarray(self._score_query(query, measured).variance, np.float64)
         together = variance_of(self, query, measured)
         ratios = np.where(alone > 0, together / np.where(alone > 0, alone, 1.0), 1.0)
@@ -668,6 +654,13 @@ class Posterior(AbstractPredictor, eqx.Module):
         own = {"features": read_combination(self, aspects)}
         return make_query(self, time, {"features": (features, 1.0)}, {}, allow_unknown, own)
 
+    def _exactly(
+        self, features: list, numbers: np.ndarray, aspects: Mapping[str, float] | None
+    ) -> Query:
+        """Read features at numeric times, which are finer than the user's dates."""
+        query = self._alone(features, self.data.index.scale.to_user(numbers), aspects, True)
+        return query._replace(times=numbers)
+
     def _score_query(self, query: Query, measured: Model | None = None) -> ScoreMoments:
         return score_combinations(measured or self.model, self.data, self.states, query)
 
@@ -678,11 +671,14 @@ class Posterior(AbstractPredictor, eqx.Module):
         return variance_of(self, query) if is_joint(self, len(query.times), joint) else None
 
 
-def _thin(times: np.ndarray) -> np.ndarray:
-    """Choose at most so many of increasing times, with the first and the last."""
-    if len(times) <= _MOST_NODES:
-        return times
-    return times[np.linspace(0, len(times) - 1, _MOST_NODES).round().astype(int)]
+def _repeated(names: Sequence[Hashable], times: Sequence[np.ndarray]) -> list[Hashable]:
+    """Repeat each name for each of its times."""
+    return [name for name, own in zip(names, times, strict=True) for _ in own]
+
+
+def _join(parts: Sequence[Array]) -> Array:
+    """Concatenate arrays on the host; a single one may be traced."""
+    return jax.device_put(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
 def _concatenate(first: Query, second: Query) -> Query:
@@ -694,10 +690,7 @@ def _concatenate(first: Query, second: Query) -> Query:
 def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[np.ndarray | Array]:
     """Pick the values of a feature's entries, in the order of time.
 
-    Args:
-        index: the data's index.
-        name: the name of the feature.
-        chains: for every chain a tuple of arrays, such as `entries` or `sites`.
+    `chains` has a tuple of arrays for every chain, such as `entries` or `sites`.
     """
     positions = index.entries(name).positions
     place = int(index.group_ids([name])[0]) if len(positions) else 0
@@ -708,7 +701,7 @@ def _of_feature(index: Index, name: Hashable, chains: Sequence[tuple]) -> list[n
 
 
 def match_times(index: Index, names: Sequence[Hashable], argument: str) -> list[np.ndarray]:
-    """The times of each feature's matches, of which there must be some."""
+    """Return the times of each feature's matches; refuse features without any."""
     times = [index.entries(name).times for name in names]
     for name, own in zip(names, times, strict=True):
         if not len(own):

@@ -12,8 +12,8 @@ from jaxtyping import ArrayLike
 
 from jaxkick._typing import Array, Float
 from jaxkick._xla import call_compiled, call_padded, is_known, on_host
-from jaxkick.data.tables import make_table
-from jaxkick.errors import DataError
+from jaxkick.data.tables import AbstractTable, make_table
+from jaxkick.errors import DataError, invalid
 from jaxkick.likelihoods import AbstractLikelihood, Distribution
 
 __all__ = ["AbstractPrediction", "CountsPrediction", "Prediction", "RankPrediction"]
@@ -22,12 +22,8 @@ _NODES = 20
 _TAIL = 1e-6
 
 
-class AbstractPrediction(eqx.Module):
-    """The predicted outcome of one match or of many.
-
-    Attributes:
-        library: the library of the user's tables, for `to_frame`.
-    """
+class AbstractPrediction(AbstractTable, eqx.Module):
+    """The predicted outcome of one match or of many; a table with one row for each match."""
 
     library: eqx.AbstractVar[str | None]
 
@@ -56,23 +52,14 @@ class AbstractPrediction(eqx.Module):
         """Collect the arrays of the table by name."""
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns of `to_frame` as NumPy arrays with one element for each match."""
         return {name: np.atleast_1d(np.asarray(part)) for name, part in self._columns().items()}
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with one row for each match.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        return make_table(self.columns(), library or self.library)
 
     def __repr__(self) -> str:
         title, mean = type(self).__name__, jax.tree.leaves(self)[0]
         if not is_known(mean):
             return f"{title} of shape {mean.shape}"
         matches = "1 match" if mean.size == 1 else f"{mean.size:,} matches"
-        return f"{title} of {matches}\n{make_table(self.columns(), None)!r}"
+        return self._show(f"{title} of {matches}")
 
 
 class Prediction(AbstractPrediction):
@@ -124,11 +111,7 @@ class Prediction(AbstractPrediction):
             DataError: if `probability` is not between zero and one.
         """
         if is_known(probability) and not np.all(np.abs(np.asarray(probability) - 0.5) < 0.5):
-            raise DataError(
-                "{argument} is {value}, but must be between 0 and 1",
-                argument="probability",
-                value=probability,
-            )
+            raise invalid("probability", probability, "but must be between 0 and 1")
         return self.likelihood.predictive_quantile(probability, self.mean, self.variance)
 
     def distribution(self, outcomes: ArrayLike | None = None) -> Distribution:
@@ -281,8 +264,8 @@ class CountsPrediction(AbstractPrediction):
         return mean, variance, jnp.asarray(weights / weights.sum(), slopes.dtype)
 
 
-class RankPrediction(eqx.Module):
-    """The places of all sides of one event.
+class RankPrediction(AbstractTable, eqx.Module):
+    """The places of all sides of one event; a table with one row for each side.
 
     Without `covariance`, the scores of sides count as independent. Where sides share a feature,
     such as a car, `predict` of two of them is then more exact than `p_ahead`.
@@ -370,11 +353,7 @@ class RankPrediction(eqx.Module):
         }
 
     def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with one row for each side, the favourite first.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
+        """Return the table with the favourite first; `library` as for any other table."""
         columns = self.columns()
         order = np.argsort(columns["expected_rank"], kind="stable")
         return make_table({name: x[order] for name, x in columns.items()}, library or self.library)

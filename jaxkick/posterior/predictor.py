@@ -39,7 +39,6 @@ from jaxkick.posterior.leaderboard import (
     choose_competitors,
     hold,
     points_of,
-    points_of_counts,
     rank,
     read_anchors,
 )
@@ -479,11 +478,8 @@ def _forecast_rankings(
 
 def score_points(predictor: AbstractPredictor, scale: Any, counted: Any) -> Points:
     """The map from scores to ratings; `counted` is the time of the level of counts, if any."""
-    likelihood = predictor.model.duel
-    if counted is None:
-        return points_of(scale, likelihood)
-    level = float(predictor.linear_combination(LEVEL, counted).mean)
-    return points_of_counts(scale, likelihood, level)
+    level = None if counted is None else float(predictor.linear_combination(LEVEL, counted).mean)
+    return points_of(scale, predictor.model.duel, level)
 
 
 def _covariance(

@@ -1,13 +1,12 @@
 """Scores of features at any time, from the smoother's states, as arrays and as tables."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
 
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Float, Int, Scalar
@@ -21,19 +20,20 @@ from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Location
 from jaxkick.data.queries import Query
 from jaxkick.data.schema import GENERAL
-from jaxkick.data.tables import make_table, name_column
+from jaxkick.data.tables import AbstractTable, make_table, name_column
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import Epoch, Instant
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
-__all__ = ["Scores", "queries_of", "score_combinations", "score_table"]
+__all__ = ["Scores", "queries_of", "score_combinations"]
 
 
-class Scores(eqx.Module):
+class Scores(AbstractTable, eqx.Module):
     """The score of one feature at several times.
 
-    Unpacks into three arrays: `times, mean, variance = posterior.scores(name)`.
+    It unpacks into three arrays: `times, mean, variance = posterior.scores(name)`. Its table has
+    the columns name, group, time, mean and deviation.
 
     Attributes:
         numbers: the times as float64 numbers in the data's unit; see `times`.
@@ -58,22 +58,15 @@ class Scores(eqx.Module):
         """The times as in the data: `datetime64` if it has dates, otherwise float64."""
         return self.scale.to_user(self.numbers)
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with the columns name, group, time, mean and deviation.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        columns = score_table(
-            [self.name],
-            [self.group],
-            [len(self.numbers)],
-            self.numbers,
-            self.mean,
-            self.variance,
-            self.scale,
-        )
-        return make_table(columns, library or self.library)
+    def columns(self) -> dict[str, np.ndarray]:
+        count = len(self.numbers)
+        return {
+            "name": np.repeat(name_column([self.name]), count),
+            "group": np.repeat(name_column([self.group]), count),
+            "time": self.times,
+            "mean": np.asarray(self.mean),
+            "deviation": np.sqrt(np.asarray(self.variance)),
+        }
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.times, self.mean, self.variance))
@@ -82,41 +75,9 @@ class Scores(eqx.Module):
         title = f"Scores of {self.name!r} at {len(self.numbers):,} times"
         if not is_known(self.mean):
             return title
-        columns = {
-            "time": self.times,
-            "mean": self.mean,
-            "deviation": np.sqrt(self.variance),
-        }
-        return f"{title}\n{make_table(columns, None)!r}"
-
-
-def score_table(
-    names: Sequence[Hashable],
-    groups: Sequence[str],
-    counts: Sequence[int],
-    times: np.ndarray,
-    mean: ArrayLike,
-    variance: ArrayLike,
-    scale: TimeScale,
-) -> dict[str, np.ndarray]:
-    """Return the columns of a long table of scores, feature after feature.
-
-    Args:
-        names: the name of each feature.
-        groups: the group of each feature.
-        counts: the number of rows of each feature.
-        times: the time of each row, in the data's unit.
-        mean: posterior mean of the score of each row.
-        variance: posterior variance of the score of each row.
-        scale: conversion between numeric times and dates.
-    """
-    return {
-        "name": np.repeat(name_column(names), counts),
-        "group": np.repeat(name_column(groups), counts),
-        "time": scale.to_user(times),
-        "mean": np.asarray(mean),
-        "deviation": np.sqrt(np.asarray(variance)),
-    }
+        shown = ("time", "mean", "deviation")
+        columns = self.columns()
+        return f"{title}\n{make_table({name: columns[name] for name in shown}, None)!r}"
 
 
 def score_combinations(
@@ -125,16 +86,8 @@ def score_combinations(
     """Compute posterior mean and variance of linear combinations of scores.
 
     Features are independent in the posterior approximation, so variances add. Prior means are
-    part of the scores; a feature that is not in the data has the prior mean of its group.
-
-    Args:
-        model: the fitted model.
-        data: the observations that it was fitted to.
-        states: the smoother's states, chain by chain; `None` for the moments of the prior.
-        query: the combinations and their times.
-
-    Returns:
-        Means and variances in the shape of the query.
+    part of the scores; a feature that is not in the data has the prior mean of its group. Without
+    `states` of the smoother, the moments are those of the prior.
     """
     chains = {chain.group: place for place, chain in enumerate(data.chains)}
     dtype = np.dtype(data.coefficients.dtype)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import equinox as eqx
@@ -13,9 +14,9 @@ from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Match, Query, read_matches, read_query
 from jaxkick.data.reading import naming_columns
-from jaxkick.data.schema import LEVEL, NOISE, Feature, Schema
-from jaxkick.data.tables import make_table, name_column
-from jaxkick.errors import DataError, plain
+from jaxkick.data.schema import LEVEL, NO_TABLE, NOISE, Feature, Schema
+from jaxkick.data.tables import AbstractTable, name_column
+from jaxkick.errors import DataError, check_count, plain
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
 from jaxkick.posterior.joint import draw_scores
@@ -24,7 +25,7 @@ from jaxkick.posterior.predictor import counted_sides, read_ties
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
-__all__ = ["Kind", "Players", "Simulated", "check_draws", "read_fixtures", "side_label", "simulate"]
+__all__ = ["Kind", "Players", "Simulated", "read_fixtures", "side_label", "simulate"]
 
 Kind: TypeAlias = Literal["result", "difference", "goals"]
 
@@ -32,9 +33,11 @@ Kind: TypeAlias = Literal["result", "difference", "goals"]
 _BATCHES = (1 << 12, 1 << 16)
 
 
-@dataclasses.dataclass(frozen=True)
-class Simulated:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Simulated(AbstractTable):
     """Simulated outcomes of matches, one for each match and draw.
+
+    The table has one row for each match, with the frequencies of results and mean goals.
 
     Attributes:
         first: the first side of each match: its name, or the names of a line-up joined by " + ".
@@ -51,6 +54,11 @@ class Simulated:
     outcomes: np.ndarray
     kind: Kind
     index: Index
+
+    @property
+    def library(self) -> str | None:
+        """The library of the user's tables."""
+        return self.index.library
 
     @property
     def draws(self) -> int:
@@ -92,7 +100,6 @@ class Simulated:
         )
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns of `to_frame` as NumPy arrays."""
         results = self.results
         columns = {
             "time": self.times,
@@ -108,18 +115,9 @@ class Simulated:
             columns["expected"] = np.mean(self.outcomes, axis=0)
         return columns
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with one row for each match: frequencies of results, and mean goals.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        return make_table(self.columns(), library or self.index.library)
-
     def __repr__(self) -> str:
         matches = "1 match" if len(self.first) == 1 else f"{len(self.first):,} matches"
-        title = f"Simulation of {matches}, {self.draws:,} draws"
-        return f"{title}\n{make_table(self.columns(), None)!r}"
+        return self._show(f"Simulation of {matches}, {self.draws:,} draws")
 
 
 class Players(NamedTuple):
@@ -147,22 +145,13 @@ class Players(NamedTuple):
         allow_unknown: bool,
         kind: str | None = None,
     ) -> "Players":
-        """Draw the scores of matches from the joint posterior.
-
-        Args:
-            posterior: the posterior.
-            match: the matches; lists of sides.
-            time: one time for all or one for each, in the user's terms.
-            key: a random key.
-            draws: the number of draws.
-            allow_unknown: whether names that are not in the data are allowed.
-            kind: the kind of the matches, in data of several kinds.
+        """Draw the scores of matches from the joint posterior; see `Posterior.simulate`.
 
         Raises:
             DataError: if a name is unknown, or outcomes of the model have no winner.
         """
         index = _index_of(posterior, kind)
-        likelihood, outcomes = _likelihood_of(posterior, index.schema, kind)
+        likelihood, outcomes = _likelihood_of(posterior, index.schema or NO_TABLE, kind)
         queries = _read_scores(index, match, time, allow_unknown)
         if any(((query.features < 0) & (query.groups != "")).any() for query in queries):
             posterior.model.check_newcomers()
@@ -213,7 +202,7 @@ def simulate(
     kind: str | None,
 ) -> Simulated:
     """Play fixtures; see `Posterior.simulate`."""
-    check_draws(draws)
+    check_count("draws", draws)
     index = _index_of(posterior, kind)
     match, times = read_fixtures(index, fixtures)
     drawing, playing = jax.random.split(jax.random.key(seed))
@@ -222,16 +211,6 @@ def simulate(
     first, second = (tuple(map(side_label, side)) for side in match[:2])
     numbers = np.atleast_1d(index.to_time(times, "time"))
     return Simulated(first, second, numbers, players.play(playing), players.kind, index)
-
-
-def check_draws(draws: int) -> None:
-    """Refuse a number of draws that is not positive."""
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise DataError(
-            "{argument} is {value}, but must be a positive whole number",
-            argument="draws",
-            value=draws,
-        )
 
 
 def read_fixtures(index: Index, fixtures: Any) -> tuple[Match, Any]:
@@ -276,15 +255,15 @@ def _index_of(posterior: "Posterior", kind: str | None) -> Index:
 
 
 def _likelihood_of(
-    posterior: "Posterior", schema: Schema | None, kind: str | None
+    posterior: "Posterior", schema: Schema, kind: str | None
 ) -> tuple[AbstractLikelihood, Kind]:
     """The likelihood of a match given all its scores, and the kind of its outcomes."""
     model, dtype = posterior.model, posterior.data.coefficients.dtype
     likelihood = model.duel if kind is None else model.likelihood_of(kind).duel()
-    if schema is not None and schema.counts is not None:
+    if schema.counts is not None:
         two = likelihood.num_predictors == 2
         return resolve(likelihood if two else likelihood.count(), dtype), "goals"
-    if schema is not None and schema.has_second_score:
+    if schema.has_second_score:
         return resolve(model.likelihood_of(kind or ""), dtype), "result"
     if likelihood.num_predictors != 1 or not likelihood.has_results:
         raise DataError(
@@ -300,12 +279,12 @@ def _read_scores(
 ) -> list[Query]:
     """The combination of features of each score that a match has, as in `predict`."""
     first, second, favour, aspects = match
-    schema = directory.schema
+    schema = directory.schema or NO_TABLE
 
     def read(sides: Mapping[str, tuple[Any, float]], covariates: Mapping, own: Any = None) -> Query:
         return read_query(directory, time, sides, covariates, allow_unknown, own)
 
-    if schema is not None and schema.counts is not None:
+    if schema.counts is not None:
         against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
         one, two, own = counted_sides(first, second, aspects)
         parts = ((one, favour), (two, against))
@@ -313,20 +292,17 @@ def _read_scores(
     both = {"first": (first, 1.0), "second": (second, -1.0)}
     own = aspects and dict(zip(both, aspects.sides, strict=True))
     found = [read(both, favour, own)]
-    if schema is not None and schema.noise_effects:
+    if schema.noise_effects:
         shape = (len(found[0].times),) if found[0].shape else ()
         names = [NOISE] * len(found[0].times) if shape else NOISE
         found.append(read({"first": (names, 1.0)}, {}))
-    if schema is not None and schema.tie_effects:
+    if schema.tie_effects:
         found.append(read_ties(directory, time, first, second, allow_unknown))
     return found
 
 
 class _WithNewcomers:
-    """An index that also numbers unknown names, after the known ones.
-
-    So that an unknown competitor is the same one in all its matches.
-    """
+    """An index that also numbers unknown names, so that each is one competitor in all matches."""
 
     def __init__(self, index: Index):
         self._index = index
@@ -346,28 +322,22 @@ class _WithNewcomers:
 
 
 def _stacked(queries: Sequence[Query], num_known: int) -> Query:
-    """Join queries one below the other; features of a number from `num_known` on are unknown."""
+    """Join queries one below the other; features numbered from `num_known` on are unknown."""
     width = max(query.features.shape[1] for query in queries)
 
-    def stack(parts: Iterable[np.ndarray], empty: Any) -> np.ndarray:
-        padded = [
-            np.pad(part, [(0, 0), (0, width - part.shape[1])], constant_values=empty)
-            for part in parts
-        ]
-        return np.concatenate(padded)
+    def stack(empty: Any, *parts: np.ndarray) -> np.ndarray:
+        widths = [((0, 0), (0, width - part.shape[1])) for part in parts]
+        padded = (np.pad(x, w, constant_values=empty) for x, w in zip(parts, widths, strict=True))
+        return np.concatenate(list(padded))
 
     times = np.concatenate([query.times for query in queries])
-    numbers = stack((query.features for query in queries), -1)
+    numbers = stack(-1, *(query.features for query in queries))
     return Query(
         times.shape,
         times,
         features=np.where(numbers < num_known, numbers, -1),
-        groups=stack((query.groups for query in queries), ""),
-        coefficients=stack((query.coefficients for query in queries), 0.0),
+        groups=stack("", *(query.groups for query in queries)),
+        coefficients=stack(0.0, *(query.coefficients for query in queries)),
         codes=numbers,
-        aspects=queries[0].aspects
-        and {
-            name: stack(((query.aspects or {})[name] for query in queries), 0.0)
-            for name in queries[0].aspects
-        },
+        aspects=jax.tree.map(partial(stack, 0.0), *(query.aspects for query in queries)),
     )

@@ -5,14 +5,14 @@ under the joint Gaussian posterior: E ½ log(1 + w v), with v the variance of th
 match and w the precision that its outcome adds to f. For the goal "best", it is the mutual
 information between the outcome and the identity of the best competitor, estimated from draws.
 
-A batch is chosen greedily: after each choice, the covariance is that given the outcome of the
-match. What the outcome will be is not known, so the goal "best" averages over several possible
-posterior means.
+A batch is chosen greedily: each choice conditions the covariance on the outcome of that match. The
+outcome itself is unknown, so the goal "best" averages over several possible posterior means.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,19 +20,17 @@ import numpy as np
 
 from jaxkick._typing import Array, Float
 from jaxkick.data.schema import LEVEL
-from jaxkick.data.tables import make_table, name_column
-from jaxkick.errors import DataError
+from jaxkick.data.tables import AbstractTable, name_column
+from jaxkick.errors import DataError, check_choice, check_count
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.parameters import resolve
-from jaxkick.posterior.joint import covariance_of
+from jaxkick.posterior.joint import covariance_of, square_root
 from jaxkick.posterior.leaderboard import choose_competitors
 
 if TYPE_CHECKING:
     from jaxkick.posterior.posterior import Posterior
 
 __all__ = ["MatchSuggestions", "suggest"]
-
-_GOALS = ("best", "ranking")
 
 _DRAWS = 2000
 _FUTURES = 8
@@ -42,8 +40,11 @@ _FAVOURITES = 40
 _SHORTLIST = 100
 
 
-class MatchSuggestions(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class MatchSuggestions(AbstractTable):
     """Matches to play next, the most informative first, and how much is known already.
+
+    The table has the columns first, second and gain.
 
     Attributes:
         first: the first side of each match.
@@ -63,14 +64,8 @@ class MatchSuggestions(NamedTuple):
     rank_error: float
     library: str | None = None
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with the columns first, second and gain.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        columns = {"first": self.first, "second": self.second, "gain": self.gain}
-        return make_table(columns, library or self.library)
+    def columns(self) -> dict[str, np.ndarray]:
+        return {"first": self.first, "second": self.second, "gain": self.gain}
 
     def __repr__(self) -> str:
         pairs = zip(self.first[:3], self.second[:3], strict=True)
@@ -92,15 +87,8 @@ def suggest(
     aspects: Mapping[str, float] | None,
 ) -> MatchSuggestions:
     """Suggest informative matches; see `Posterior.suggest_matches`."""
-    if goal not in _GOALS:
-        raise DataError(
-            "{argument} is {value}, but must be 'best' or 'ranking'",
-            argument="goal",
-            value=goal,
-        )
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        problem = "{argument} is {value}, but must be a positive whole number"
-        raise DataError(problem, argument="n", value=n)
+    check_choice("goal", goal, ("best", "ranking"))
+    check_count("n", n)
     given = [each for each in candidates or () if isinstance(each, tuple | list)]
     names = list(dict.fromkeys(name for pair in given for name in pair)) or candidates
     chosen = choose_competitors(posterior.data.index, time, names, argument="candidates")
@@ -138,16 +126,7 @@ def suggest(
 def _read_candidates(
     candidates: Sequence[Any] | None, names: list[Hashable], places: dict[Hashable, int]
 ) -> np.ndarray:
-    """Read the pairs that may play, as places of their competitors [pairs, 2].
-
-    Args:
-        candidates: names, or pairs of names; all pairs of `names` if `None`.
-        names: the competitors.
-        places: the place of each of them.
-
-    Raises:
-        DataError: if a pair is not two different competitors, or there is none.
-    """
+    """Read the pairs that may play, as places of their competitors [pairs, 2]."""
     given = list(names if candidates is None else candidates)
     if not any(isinstance(each, tuple | list) for each in given):
         pairs = list(combinations(range(len(names)), 2))
@@ -190,19 +169,9 @@ def _choose_matches(
     count: int,
     seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose a batch of matches greedily.
+    """Choose a batch of matches greedily; return the numbers of the chosen pairs, and their gains.
 
-    Args:
-        mean: means of the scores of all competitors.
-        covariance: their joint covariance.
-        pairs: the places of the competitors of each possible match.
-        likelihood: the likelihood of the outcome of a match.
-        goal: one of `_GOALS`.
-        count: the number of matches.
-        seed: the seed of the draws.
-
-    Returns:
-        The numbers of the chosen pairs, and their gains.
+    `pairs` has the places of the competitors of each possible match.
     """
     generator = np.random.default_rng(seed)
     means, covariance = np.tile(mean, (_FUTURES, 1)), covariance.copy()
@@ -218,7 +187,9 @@ def _choose_matches(
         columns = np.arange(len(pairs))
         variance = sides[pairs[:, 0], columns] - sides[pairs[:, 1], columns]
         variance = np.maximum(variance, 0.0)
-        added = _added_precision(likelihood, mean[pairs[:, 0]] - mean[pairs[:, 1]], variance)
+        lead = mean[pairs[:, 0]] - mean[pairs[:, 1]]
+        added = _added_precision(likelihood, jnp.asarray(lead), jnp.asarray(variance))
+        added = np.asarray(added)
         if goal == "ranking":
             gain = 0.5 * np.log1p(added * variance)
         else:
@@ -239,15 +210,9 @@ def _choose_matches(
 def _chances_of_best(
     mean: np.ndarray, covariance: np.ndarray, seed: int
 ) -> tuple[np.ndarray, float]:
-    """Return the probability of each competitor to be the best, and the expected rank error.
-
-    Args:
-        mean: means of the scores.
-        covariance: their joint covariance.
-        seed: the seed of the draws.
-    """
+    """Return the probability of each competitor to be the best, and the expected rank error."""
     generator = np.random.default_rng(seed)
-    scores = mean + generator.standard_normal((_DRAWS, len(mean))) @ _root(covariance).T
+    scores = mean + generator.standard_normal((_DRAWS, len(mean))) @ square_root(covariance).T
     order = np.argsort(-scores, axis=1)
     ranks = np.argsort(order, axis=1)
     shown = np.argsort(np.argsort(-mean, kind="stable"))
@@ -255,22 +220,12 @@ def _chances_of_best(
     return chances, float(np.abs(ranks - shown).mean())
 
 
-def _root(covariance: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(covariance)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-def _added_precision(
-    likelihood: AbstractLikelihood, mean: np.ndarray, variance: np.ndarray
-) -> np.ndarray:
-    """The expected precision that an outcome adds to the score of its match."""
-    return np.asarray(_expected_precision(likelihood, jnp.asarray(mean), jnp.asarray(variance)))
-
-
 @eqx.filter_jit
-def _expected_precision(
+def _added_precision(
     likelihood: AbstractLikelihood, mean: Float[Array, " n"], variance: Float[Array, " n"]
 ) -> Float[Array, " n"]:
+    """Compute the expected precision that an outcome adds to the score of its match."""
+
     def precision(outcome: Array, mean: Array, variance: Array) -> Array:
         second = likelihood.log_partition(outcome, mean, variance).second
         return jnp.maximum(-second / (1.0 + second * variance), 0.0)
@@ -292,7 +247,7 @@ def _gain_on_best(
     likelihood: AbstractLikelihood,
 ) -> np.ndarray:
     """Mutual information between each outcome and the best competitor, the mean over futures."""
-    root, total = _root(covariance), np.zeros(len(pairs))
+    root, total = square_root(covariance), np.zeros(len(pairs))
     for mean in means:
         noise = generator.standard_normal((_DRAWS // _FUTURES, len(mean)))
         scores = mean + noise @ root.T

@@ -1,16 +1,14 @@
 """The content of the report as JSON."""
 
 from collections.abc import Hashable, Mapping
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 
 from jaxkick.data.columns import UNITS
-from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
-from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, NOISE, ROLES, TIE, Feature
+from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, NO_TABLE, NOISE, ROLES, TIE, Feature
 from jaxkick.posterior import Posterior
 from jaxkick.posterior.joint import covariance_of, is_affordable
 from jaxkick.posterior.leaderboard import (
@@ -18,8 +16,8 @@ from jaxkick.posterior.leaderboard import (
     Points,
     Standing,
     choose_competitors,
+    half_width,
     points_of,
-    points_of_counts,
     rank,
 )
 from jaxkick.report.outcome_tables import Range, pack, tabulate_counts, tabulate_outcomes
@@ -99,13 +97,8 @@ class Cast(NamedTuple):
 def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> dict[str, Any]:
     """Collect everything that the page's program reads.
 
-    Competitors are sorted by their rating at the last match. Their features have the first
-    numbers; the home advantage, the level of counts and the covariates follow.
-
-    Args:
-        posterior: the fitted posterior.
-        title: the heading.
-        forecasts: a table of forecasts to show, or `None`.
+    Competitors are sorted by their rating at the last match. Their features come first, followed
+    by the home advantage, the level of counts and the covariates.
     """
     index = posterior.data.index
     cast, span = assemble_cast(index), time_span(index)
@@ -118,9 +111,9 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
     return {
         "title": title,
         "matches": _number_of_matches(index),
-        "ranking": _is_ranking(index),
+        "ranking": (index.schema or NO_TABLE).is_ranking,
         "interval": _INTERVAL,
-        "reach": NormalDist().inv_cdf(0.5 + 0.5 * _INTERVAL),
+        "reach": half_width(_INTERVAL),
         "time": _times(index, span),
         "outcome": _outcome(posterior, cast, knots),
         "scale": None if scale is None else scale._asdict(),
@@ -154,14 +147,9 @@ def time_span(index: Index) -> Span:
 
 
 def assemble_cast(index: Index) -> Cast:
-    """Separate competitors from the other features of a model.
-
-    Args:
-        index: the data's index.
-    """
-    counts = index.schema is not None and index.schema.counts is not None
-    ties = index.schema is not None and index.schema.tie_effects
-    noise = index.schema is not None and index.schema.noise_effects
+    """Separate competitors from the other features of a model."""
+    schema = index.schema or NO_TABLE
+    counts = schema.counts is not None
     group = None if counts or len(index.groups) == 1 else _group_of_competitors(index)
     competitors = choose_competitors(index, group=group)
     known = _constants(index)
@@ -177,18 +165,14 @@ def assemble_cast(index: Index) -> Cast:
         for name, count in zip(index.names, index.counts, strict=True)
         if count and name not in own and name not in (home, level)
         # The page makes no forecasts from them.
-        if not (ties and isinstance(name, Feature) and name.role == TIE)
-        if not (noise and name == NOISE)
+        if not (schema.tie_effects and isinstance(name, Feature) and name.role == TIE)
+        if not (schema.noise_effects and name == NOISE)
     ]
-    # Two sides of a ranking have features of their own, for which the page has no choice.
-    shown = others if len(others) <= _MOST_COVARIATES and not _is_ranking(index) else []
+    # Each side of a ranking has features of its own, which the page cannot set.
+    shown = others if len(others) <= _MOST_COVARIATES and not schema.is_ranking else []
     covariates = [Covariate(name, known.get(name, 0.0)) for name in shown]
-    roles = (*ROLES, None) if counts and not index.schema.has_roles else (None,)
+    roles = (*ROLES, None) if counts and not schema.has_roles else (None,)
     return Cast(competitors, home, level, covariates, len(others) - len(shown), roles)
-
-
-def _is_ranking(index: Index) -> bool:
-    return index.schema is not None and index.schema.is_ranking
 
 
 def _number_of_matches(index: Index) -> int:
@@ -208,12 +192,8 @@ def _group_of_competitors(index: Index) -> str | None:
 
 def _constants(index: Index) -> dict[Hashable, float]:
     """Covariates of the data with the coefficient that all matches have, or zero."""
-    if index.schema is None:
-        return {}
-    return {
-        name: 0.0 if isinstance(value, str) else float(value)
-        for name, value in index.schema.covariates
-    }
+    covariates = (index.schema or NO_TABLE).covariates
+    return {name: 0.0 if isinstance(value, str) else float(value) for name, value in covariates}
 
 
 def _select(competitors: Competitors, kept: Any) -> Competitors:
@@ -228,21 +208,19 @@ def _select(competitors: Competitors, kept: Any) -> Competitors:
 def _sort(posterior: Posterior, cast: Cast, span: Span) -> tuple[Standing, np.ndarray, Cast]:
     """Sort competitors by their score at the last match, best first.
 
-    Variances are those of the joint posterior, unless that would take long. Those of independent
-    competitors are also returned.
+    Variances are those of the joint posterior, unless that would take long. The variances of
+    independent competitors are also returned.
     """
-    competitors, time = cast.competitors, posterior.data.index.scale.to_user(span.last)[()]
-    query = posterior._alone(competitors.features, time)
-    mean, variance = (np.asarray(part, np.float64) for part in posterior._score_query(query))
-    order, covariance = np.argsort(-mean, kind="stable"), None
+    own, time = cast.competitors, posterior.data.index.scale.to_user(span.last)[()]
+    query = posterior._alone(own.features, time)
+    mean, alone = (np.asarray(part, np.float64) for part in posterior._score_query(query))
+    covariance = None
     if is_affordable(posterior.data, len(mean)):
-        covariance = covariance_of(posterior, query)[np.ix_(order, order)]
-    alone = variance[order]
+        covariance = covariance_of(posterior, query)
     variance = alone if covariance is None else np.diagonal(covariance)
-    competitors = _select(competitors, order)
-    names, matches, last = competitors.names, competitors.matches, competitors.last_active
-    standing = Standing(names, mean[order], variance, matches, last, covariance)
-    return standing, alone, cast._replace(competitors=competitors)
+    standing = Standing(own.names, mean, variance, own.matches, own.last_active, covariance)
+    order = np.argsort(-mean, kind="stable")
+    return standing.take(order), alone[order], cast._replace(competitors=_select(own, order))
 
 
 def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> dict[str, Any]:
@@ -251,29 +229,22 @@ def _board(posterior: Posterior, standing: Standing, cast: Cast, span: Span) -> 
     first = [index.entries(next(iter(each))).times[0] for each in cast.competitors.features]
     played = np.asarray(index.to_time(standing.last_active))
     active = np.flatnonzero(played >= span.recent)
-    everybody = np.arange(len(standing.names))
-    some = 1 < len(active) < len(everybody)
+    everyone = np.arange(len(standing.names))
+    some = 1 < len(active) < len(everyone)
     return {
         "mean": standing.mean.tolist(),
         "deviation": np.sqrt(standing.variance).tolist(),
         "matches": standing.matches.tolist(),
         "first": _user_times(index, np.array(first)),
         "last": _user_times(index, played),
-        "all": _ranks(standing, everybody),
+        "all": _ranks(standing, everyone),
         "active": _ranks(standing, active) if some else None,
     }
 
 
 def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
-    """Ranks among some competitors, who are given by their position."""
-    some = Standing(
-        members.tolist(),
-        standing.mean[members],
-        standing.variance[members],
-        standing.matches[members],
-        standing.last_active[members],
-        None if standing.covariance is None else standing.covariance[np.ix_(members, members)],
-    )
+    """Rank some competitors, given by their positions."""
+    some = standing.take(members)._replace(names=members.tolist())
     columns = rank(some, interval=_INTERVAL)
     chosen = {name: columns[name].tolist() for name in _RANKS}
     return {"member": columns["name"].tolist(), **chosen}
@@ -281,12 +252,13 @@ def _ranks(standing: Standing, members: np.ndarray) -> dict[str, list]:
 
 def _scale(posterior: Posterior, cast: Cast, evaluate: Evaluate, span: Span) -> Points | None:
     """The Elo scale, if outcomes have a winner."""
-    likelihood = posterior.model.duel
+    likelihood, level = posterior.model.duel, None
     if cast.level is not None and likelihood.difference(0.0) is not None:
         place = cast.features.index(Part(cast.level))
-        level, _ = evaluate(np.array([place]), np.array([span.last]))
-        return points_of_counts("elo", likelihood, float(level[0]))
-    return points_of("elo", likelihood) if likelihood.has_results else None
+        level = float(evaluate(np.array([place]), np.array([span.last]))[0][0])
+    elif not likelihood.has_results:
+        return None
+    return points_of("elo", likelihood, level)
 
 
 def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
@@ -302,8 +274,11 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
     ]
     number = {part.name: place for place, part in enumerate(cast.features)}
     shared = [_extremes(knots, [number[cast.home]]).scaled(1.0)] if cast.home is not None else []
+    observations = posterior.data.observations
     for name, value in cast.covariates:
-        largest = max(abs(value), _largest_coefficient(posterior.data, name))
+        own_entries = observations.features == posterior.data.feature_id(name)
+        found = np.abs(observations.coefficients[own_entries])
+        largest = float(np.max(found, initial=abs(value)))
         shared.append(_extremes(knots, [number[name]]).scaled(largest))
     if cast.level is None:
         scores = sum([each.less(each) for each in own] + shared, _NOTHING)
@@ -313,7 +288,8 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
         scores = sum([own[0].less(own[1]), level, *shared], _NOTHING)
         mean, deviation = scores.to_range()
         if cast.roles != (None,):
-            # Given what both counts share, here the teams, scores go further and are known better.
+            # Conditional on the teams, which both counts share, scores spread further and have
+            # smaller deviations.
             further = 3.0 * deviation[1]
             mean, deviation = (
                 (mean[0] - further, mean[1] + further),
@@ -356,12 +332,6 @@ def _extremes(knots: Knots, owners: Any) -> _Extremes:
     part = knots.take(np.isin(knots.owner, owners))
     mean, variance = part.mean, part.deviation**2
     return _Extremes((mean.min(), mean.max()), (variance.min(), variance.max()))
-
-
-def _largest_coefficient(data: Dataset, name: Hashable) -> float:
-    observations = data.observations
-    own = observations.features == data.feature_id(name)
-    return float(np.max(np.abs(observations.coefficients[own])))
 
 
 def _times(index: Index, span: Span) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _CHUNK = 512
 _MOST_CLASSES = 600
 _WIDEST_RANGE = 20_000
 _TAIL = 1e-5
-# Nodes that integrate over what the scores of two counts share.
+# Nodes for the integral over the shared part of the scores of two counts.
 _SHARED_NODES = 20
 
 Columns: TypeAlias = Callable[[Prediction], np.ndarray]
@@ -58,16 +58,10 @@ def pack(values: np.ndarray) -> str:
 def tabulate_outcomes(
     likelihood: AbstractLikelihood, interval: float, scores: Range
 ) -> dict[str, Any]:
-    """Tabulate what a likelihood says of one score: results, levels or numbers.
+    """Tabulate the outcomes of one score: results, levels, or numbers with an interval.
 
-    Args:
-        likelihood: the model's likelihood.
-        interval: probability of the interval of outcomes that are numbers.
-        scores: the scores to cover.
-
-    Returns:
-        The table as the page reads it, with the names of its columns. The table is `None` for a
-        likelihood whose outcomes have no proper distribution.
+    The result is in the form that the page reads. The table is `None` for a likelihood whose
+    outcomes have no proper distribution.
     """
     likelihood = resolve(likelihood)
     levels, results, whole = likelihood.levels, likelihood.has_results, likelihood.is_discrete
@@ -112,13 +106,8 @@ def tabulate_outcomes(
 def tabulate_counts(likelihood: AbstractLikelihood, scores: Range) -> dict[str, Any]:
     """Tabulate the count of one side by its score; the page joins the counts of two sides.
 
-    Args:
-        likelihood: the model's likelihood.
-        scores: the scores of one side to cover.
-
-    Returns:
-        The table as the page reads it: the expected count, then the cumulative probabilities of
-        classes of counts. The table is `None` if outcomes are not counts.
+    The columns are the expected count and the cumulative probabilities of classes of counts. The
+    table is `None` if outcomes are not counts.
     """
     likelihood = resolve(likelihood)
     if likelihood.num_predictors != 1:
@@ -187,7 +176,7 @@ class _Classes(NamedTuple):
     def quantile(self, chances: np.ndarray, tail: float) -> np.ndarray:
         """The quantile if each number were spread evenly over half a unit on either side.
 
-        It is continuous in the score, so that it can be interpolated, and rounds to the quantile.
+        It is continuous in the score, so the page can interpolate it, and rounds to the quantile.
         """
         cumulative = np.cumsum(chances, axis=-1)
         place = np.sum(cumulative[:, :-1] < tail, axis=-1, keepdims=True)
@@ -197,7 +186,7 @@ class _Classes(NamedTuple):
 
 
 def _classes(likelihood: AbstractLikelihood, scores: Range) -> _Classes | None:
-    """All whole numbers that matter; those of a wide range in classes that grow with their root."""
+    """Classify the relevant whole numbers; in a wide range, widths grow with their square root."""
     mean, deviation = np.meshgrid(scores.mean, scores.deviation)
     # Outcomes are most extreme at the corners.
     corners = _predict(likelihood, mean.ravel(), deviation.ravel())

@@ -19,7 +19,7 @@ _TOLERANCE = 0.004
 _CHUNK = 8192
 _EVEN_KNOTS = 33
 _ROUNDS = 14
-# Uneven, so that no wave is missed by both probes of an interval.
+# Uneven, so that the two probes of an interval do not both miss a wave.
 _PROBES = (0.3, 0.65)
 
 Evaluate: TypeAlias = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -60,11 +60,8 @@ class Part(NamedTuple):
 def evaluator(posterior: Posterior, parts: Sequence[Part]) -> Evaluate:
     """Make a function from feature numbers and times to means and deviations.
 
-    Queries are sent in batches of one size, so that one program is compiled for each group.
-
-    Args:
-        posterior: the fitted posterior.
-        parts: the features, in the order of their numbers.
+    Features are numbered in the order of `parts`. Queries are sent in batches of one size, so that
+    one program is compiled for each group.
     """
     index = posterior.data.index
     names = np.empty(len(parts), object)
@@ -99,7 +96,7 @@ def sample_curves(
     """Choose knots of all features between which means and deviations are nearly linear.
 
     A score bends at the matches of its feature: these are the first knots. Intervals in which a
-    line is not close enough are split, then knots that a line can replace are dropped.
+    line is not close enough are split, then redundant knots are dropped.
 
     Args:
         matches: times of the matches of each feature, in the data's unit.
@@ -166,7 +163,7 @@ def _join(parts: Sequence[Knots]) -> Knots:
 
 
 def _needed(knots: Knots, allowed: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Positions of knots that lines between the others would miss, both ends included."""
+    """Find the knots that linear interpolation needs, including both ends."""
     last = len(knots.time) - 1
     limit = allowed(knots.deviation)
     kept, unchecked = {0, last}, [(0, last)]

@@ -9,11 +9,11 @@ import numpy as np
 
 from jaxkick._typing import Array, Key
 from jaxkick.data.queries import check_known, read_match
-from jaxkick.data.schema import ATTACK, HOME, Feature
-from jaxkick.data.tables import make_table, name_column
-from jaxkick.errors import DataError
+from jaxkick.data.schema import ATTACK, HOME, NO_TABLE, Feature
+from jaxkick.data.tables import AbstractTable, name_column
+from jaxkick.errors import DataError, check_choice, check_count
 from jaxkick.posterior.posterior import Posterior
-from jaxkick.posterior.simulated import Players, check_draws, side_label
+from jaxkick.posterior.simulated import Players, side_label
 
 __all__ = ["Knockout", "knockout"]
 
@@ -22,9 +22,11 @@ _ROUNDS = {2: "final", 4: "semi_final", 8: "quarter_final"}
 _REPLAYS = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class Knockout:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Knockout(AbstractTable):
     """The rounds that each team of a knock-out tournament reaches.
+
+    The table has one row for each team, the favourite first.
 
     Attributes:
         names: the teams, the favourite first.
@@ -46,21 +48,11 @@ class Knockout:
         return self.probabilities[:, -1]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns of `to_frame` as NumPy arrays."""
         chances = zip(self.rounds, self.probabilities.T, strict=True)
         return {"name": name_column(self.names), **{f"p_{each}": part for each, part in chances}}
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a table with one row for each team, the favourite first.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        return make_table(self.columns(), library or self.library)
-
     def __repr__(self) -> str:
-        title = f"Knockout of {len(self.names)} teams, {self.draws:,} draws"
-        return f"{title}\n{make_table(self.columns(), None)!r}"
+        return self._show(f"Knockout of {len(self.names)} teams, {self.draws:,} draws")
 
 
 def knockout(
@@ -87,11 +79,11 @@ def knockout(
         legs: 1 for a single match, on neutral ground unless one side is a host; 2 for a match at
             each team's home, whose goals (or goal differences, or wins) are added; or a list with
             one for each round.
-        penalties: how a tie is decided: by a `"coin"`, or by `"skill"`, which repeats the (last)
+        penalties: how ties are broken: by a `"coin"`, or by `"skill"`, which repeats the (last)
             match until there is a winner.
-        hosts: the teams that are at home in single matches against others.
-        covariates: as in `Posterior.predict`, with one value for all matches: the surface of the
-            tournament, for example. Without a value, a covariate counts as 0.
+        hosts: the teams with a home advantage in single matches against others.
+        covariates: as in `Posterior.predict`, with one value for all matches, such as the surface
+            of the tournament. A covariate without a value is 0.
         draws: the number of draws.
         seed: the seed of the random numbers.
         allow_unknown: as in `Posterior.simulate`.
@@ -103,17 +95,15 @@ def knockout(
         DataError: if the bracket does not close, a team is unknown or named twice, or an
             argument is invalid.
     """
-    check_draws(draws)
+    check_count("draws", draws)
     slots = _read_bracket(bracket)
     num_rounds = len(slots).bit_length() - 1
-    if penalties not in ("coin", "skill"):
-        problem = "{argument} is {value}, but must be 'coin' or 'skill'"
-        raise DataError(problem, argument="penalties", value=penalties)
+    check_choice("penalties", penalties, ("coin", "skill"))
     all_legs, times = _per_round("legs", legs, num_rounds), _per_round("time", time, num_rounds)
-    if set(all_legs) - {1, 2}:
-        raise DataError("{argument} is {value}, but must be 1 or 2", argument="legs", value=legs)
+    for each in all_legs:
+        check_choice("legs", each, (1, 2))
     if not allow_unknown:
-        by_roles = posterior.data.schema is not None and posterior.data.schema.has_roles
+        by_roles = (posterior.data.schema or NO_TABLE).has_roles
         names = [Feature(name, ATTACK) if by_roles else name for name in slots if name is not None]
         check_known(posterior.data.index, names, "bracket")
     drawing, playing = jax.random.split(jax.random.key(seed))
@@ -246,7 +236,7 @@ def _play_round(
     penalties: str,
     key: Key[Array, ""],
 ) -> np.ndarray:
-    """Play one round: the slots of the winners, [draws, matches]; -1 where nobody was."""
+    """Play one round; return the slots of the winners [draws, matches], -1 where both are empty."""
     first, second = occupants[:, 0::2], occupants[:, 1::2]
     both = np.minimum(first, second) >= 0
     rows, columns = np.nonzero(both)

@@ -11,8 +11,8 @@ from jaxkick.data.encoding import Index
 from jaxkick.data.observations import Observations
 from jaxkick.data.reading import Rules as reading_rules
 from jaxkick.data.reading import read_table
-from jaxkick.data.tables import make_table, name_column, write_observations
-from jaxkick.errors import DataError, did_you_mean
+from jaxkick.data.tables import AbstractTable, make_table, name_column, write_observations
+from jaxkick.errors import DataError, did_you_mean, invalid
 from jaxkick.posterior.simulated import Kind, Simulated, side_label
 
 __all__ = [
@@ -38,7 +38,7 @@ TieBreaker: TypeAlias = Literal[
 Points: TypeAlias = tuple[float, float, float]
 Zones: TypeAlias = Mapping[str, int | tuple[int, int]]
 
-# The kinds of outcomes that have what a tie-breaker compares; all kinds for the others.
+# The kinds of outcomes for which each tie-breaker is defined.
 _NEEDS: dict[str, tuple[Kind, ...]] = {
     "goal_difference": ("difference", "goals"),
     "goals": ("goals",),
@@ -52,9 +52,13 @@ _DEFAULT = ("goal_difference", "goals", "head_to_head", "random")
 _PAIRS = 1 << 22
 
 
-@dataclasses.dataclass(frozen=True)
-class LeagueTable:
+@dataclasses.dataclass(frozen=True, repr=False)
+class LeagueTable(AbstractTable):
     """The final tables of a league, one for each draw.
+
+    `to_frame` has one row for each team: name, matches and points (so far), expected_points,
+    points_lower and points_upper (a 90 % interval), expected_place, p_title, and the probability
+    of each zone.
 
     Attributes:
         names: the teams, the best expected place first.
@@ -107,7 +111,7 @@ class LeagueTable:
         return np.mean(self.places, axis=0)
 
     def columns(self, places: bool = False) -> dict[str, np.ndarray]:
-        """Return the columns of `to_frame` as NumPy arrays."""
+        """Return the columns of `to_frame`; with `places`, also the probability of each place."""
         lower, upper = np.quantile(self.points, [0.05, 0.95], axis=0, method="nearest")
         columns = {
             "name": name_column(self.names),
@@ -133,20 +137,14 @@ class LeagueTable:
         Args:
             library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
             places: whether to add the probability of each place, `place_1`, `place_2`, ...
-
-        Returns:
-            A table with the columns name, matches and points (so far), expected_points,
-            points_lower and points_upper (a 90 % interval), expected_place, p_title, and the
-            probability of each zone.
         """
         return make_table(self.columns(places), library or self.library)
 
     def __repr__(self) -> str:
-        title = (
+        return self._show(
             f"LeagueTable of {len(self.names)} teams, {len(self.places):,} draws, "
             f"equal points decided by {', '.join(self.tie_breakers)}"
         )
-        return f"{title}\n{make_table(self.columns(), None)!r}"
 
 
 class _Matches(NamedTuple):
@@ -208,7 +206,7 @@ class _Tally:
                     self.pair_differences[team, other] += sign * differences[match]
 
     def values(self, criterion: str, ahead: np.ndarray, generator: np.random.Generator):
-        """Compute what a criterion compares, of shape (teams, draws); the larger is better.
+        """Compute the values of a criterion, of shape (teams, draws); larger is better.
 
         Args:
             criterion: a tie-breaker.
@@ -259,11 +257,11 @@ def league_table(
         tie_breakers: how places are decided among teams with equal points, in this order:
             `"goal_difference"`, `"goals"`, `"wins"`, `"head_to_head"` (points in matches among
             the teams that are still equal), `"head_to_head_goal_difference"` and `"random"` (such
-            as a play-off). Teams that are equal in all of them are ordered at random. If `None`:
-            goal difference and goals as far as the model has them, head to head, random.
+            as a play-off). Remaining ties are broken at random. If `None`: goal difference and
+            goals as far as the model has them, head to head, random.
         zones: places of interest by name: one place or a pair of the first and the last, such
             as `{"relegation": (16, 18)}`; negative places count from the end.
-        adjustments: points that are added for other reasons by team, such as a deduction.
+        adjustments: points to add by team for other reasons, such as a deduction.
         seed: the seed of the random numbers.
 
     Returns:
@@ -352,11 +350,8 @@ def _whole(points: np.ndarray) -> np.ndarray:
 def _read_points(points: Any) -> Points:
     numbers = np.asarray(points, np.float64) if np.ndim(points) == 1 else np.empty(0)
     if numbers.shape != (3,) or not np.isfinite(numbers).all():
-        raise DataError(
-            "{argument} is {value}, but must be three numbers: for a win, a tie and a loss",
-            argument="points",
-            value=points,
-        )
+        problem = "but must be three numbers: for a win, a tie and a loss"
+        raise invalid("points", points, problem)
     win, tie, loss = numbers.tolist()
     return win, tie, loss
 
@@ -392,12 +387,9 @@ def _read_zones(zones: Zones, teams: int) -> dict[str, tuple[int, int]]:
         pair = (places, places) if isinstance(places, int) else tuple(places)
         ends = [place + teams + 1 if place < 0 else place for place in pair]
         if len(ends) != 2 or not 1 <= ends[0] <= ends[1] <= teams:
-            raise DataError(
-                f"{{argument}} is {{value}}, but must be a place or two from 1 to {teams}",
-                "Negative places count from the end: `(-3, -1)` are the last three.",
-                argument=f"zones[{name!r}]",
-                value=places,
-            )
+            problem = f"but must be a place or two from 1 to {teams}"
+            remedy = "Negative places count from the end: `(-3, -1)` are the last three."
+            raise invalid(f"zones[{name!r}]", places, problem, remedy)
         found[str(name)] = (ends[0], ends[1])
     return found
 

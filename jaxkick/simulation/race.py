@@ -12,12 +12,13 @@ from jaxkick.chains.step import Site
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.periods import Period
-from jaxkick.data.tables import make_table, name_column, write_observations
+from jaxkick.data.tables import AbstractTable, name_column, write_observations
+from jaxkick.errors import check_count
 from jaxkick.evaluation.backtest import make_blocks
 from jaxkick.inference.infer import infer
 from jaxkick.inference.methods import AbstractMethod
 from jaxkick.model import Model
-from jaxkick.posterior.simulated import Players, check_draws, read_fixtures
+from jaxkick.posterior.simulated import Players, read_fixtures
 from jaxkick.simulation.league import (
     Points,
     Rules,
@@ -30,9 +31,11 @@ from jaxkick.simulation.league import (
 __all__ = ["TitleRace", "title_race"]
 
 
-@dataclasses.dataclass(frozen=True)
-class TitleRace:
+@dataclasses.dataclass(frozen=True, repr=False)
+class TitleRace(AbstractTable):
     """The chances of all teams over a season, before each block of matches and at the end.
+
+    The table has the columns time, name, p_title, expected_points and expected_place.
 
     Attributes:
         names: the teams, in the order of the final table.
@@ -70,7 +73,6 @@ class TitleRace:
         return np.sum(self.probabilities[..., len(self.names) - places :], axis=-1)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the columns of `to_frame` as NumPy arrays."""
         places = np.arange(1.0, len(self.names) + 1)
         return {
             "time": np.repeat(self.times, len(self.names)),
@@ -80,17 +82,8 @@ class TitleRace:
             "expected_place": (self.probabilities @ places).ravel(),
         }
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return a long table: time, name, p_title, expected_points and expected_place.
-
-        Args:
-            library: `"pandas"`, `"polars"` or `"pyarrow"`; that of the data if `None`.
-        """
-        return make_table(self.columns(), library or self.library)
-
     def __repr__(self) -> str:
-        title = f"TitleRace of {len(self.names)} teams at {len(self.numbers)} times"
-        return f"{title}\n{make_table(self.columns(), None)!r}"
+        return self._show(f"TitleRace of {len(self.names)} teams at {len(self.numbers)} times")
 
 
 def title_race(
@@ -108,9 +101,9 @@ def title_race(
 ) -> TitleRace:
     """Simulate the rest of a season before each block of its matches, from earlier results only.
 
-    The model is fitted again before each block, to all matches of the data before it, with a
-    warm start. Parameters that were learned from the season itself have seen its results; learn
-    them from earlier seasons: `learn(model, data, mask=...)`.
+    The model is refitted before each block to all earlier matches, with a warm start. Learn
+    parameters from earlier seasons only, with `learn(model, data, mask=...)`: parameters learned
+    from the season itself have seen its results.
 
     Args:
         model: the model, with its parameters.
@@ -131,7 +124,7 @@ def title_race(
         DataError: if an argument is invalid, or the data was not read from a table of matches.
         InferenceError: if inference fails before some block.
     """
-    check_draws(draws)
+    check_count("draws", draws)
     blocks = make_blocks(data, start, every, stop)
     rows = np.sort(blocks.rows)
     season = data.observations.take(rows)

@@ -257,7 +257,7 @@ def test_fit_with_a_search(league, tmp_path):
     options = ("--discover", "--budget", "0.001", "--output", tmp_path / "found")
     ran = run("fit", league.results, *OPTIONS, *options)
     assert ran.code == 0, ran.err
-    assert "The search stopped at its budget after 2 of its candidates" in ran.err
+    assert "The search stopped at its budget after 2 candidates" in ran.err
     candidates = pd.read_csv(tmp_path / "found" / "models.csv")
     usual = "Constant + Matern12"
     names = {"skill: Constant; home: Constant", f"skill: {usual}; home: {usual}"}
