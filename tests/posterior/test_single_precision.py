@@ -13,7 +13,8 @@ TABLE = {
     "x": [3, 1, 0, 2, 1],
     "y": [1, 1, 2, 0, 1],
 }
-MORE = TABLE | {"t": ["2003-01-01"] * 5}
+# Together eight, for which the first five have room.
+MORE = {name: column[:3] for name, column in TABLE.items()} | {"t": ["2003-01-01"] * 3}
 
 
 def answers(path):
