@@ -38,6 +38,7 @@ from jaxkick.errors import DataError, OnInvalid
 from jaxkick.inference.checks import check_fit, check_kinds, check_outcomes
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.kernels import Epoch, Instant
+from jaxkick.likelihoods.likelihood import refuse_own_numbers
 from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
@@ -298,6 +299,7 @@ def check_online(model: Model, data: Dataset) -> None:
             "scores or several kinds of observations",
             "Use `infer` and `Posterior.update`.",
         )
+    refuse_own_numbers(model.duel)
 
 
 def _rows(state: GroupState, rows: Array) -> GroupState:

@@ -40,8 +40,7 @@ def offsets(data, means):
 
 
 def shifted(data, means):
-    # Without those that pad the data.
-    outcome = data.outcome[: len(data)] - jnp.asarray(offsets(data, means))
+    outcome = jnp.asarray(data.observations.outcome - offsets(data, means))
     return eqx.tree_at(lambda d: d.outcome, data, outcome)
 
 

@@ -41,7 +41,7 @@ class EventBlock(eqx.Module):
     def gather(self, values: Array) -> Array:
         """The values of every event's rows; for absent sides, the value of its first row."""
         members = jnp.where(self.present, self.members, self.members[:, :1])
-        return jnp.take(values, members, mode="clip")
+        return jnp.take(values, members, axis=0, mode="clip")
 
     def sum(self, values: Float[Array, " N"]) -> Float[Array, " E"]:
         """The sum over every event's rows."""

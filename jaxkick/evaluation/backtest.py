@@ -32,6 +32,7 @@ from jaxkick.io import Checkpoint
 from jaxkick.learning.learn import learn
 from jaxkick.learning.suggest import suggest_model
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import refuse_own_numbers
 from jaxkick.model import Model
 from jaxkick.posterior.posterior import Posterior
 
@@ -338,6 +339,9 @@ def walk_forward(
     stretches = _stretches(data, blocks, relearn)
     if isinstance(forecaster, Refit) and forecaster.model is None:
         forecaster = dataclasses.replace(forecaster, model=suggest_model(data, mask=past))
+    one = forecaster.likelihood
+    for likelihood in one.values() if isinstance(one, dict) else (one,):
+        refuse_own_numbers(likelihood)
     data = _as_results(forecaster.likelihood, data)
     # Also outcomes that are only predicted, which no fit checks.
     check_outcomes(forecaster.likelihood, data, blocks.number <= blocks.tested[-1])

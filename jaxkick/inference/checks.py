@@ -16,6 +16,7 @@ from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites
 from jaxkick.kernels import AbstractKernel
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import observation_count
 from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter
 
@@ -62,6 +63,7 @@ def check_fit(model: Model, data: Dataset, mask: Array | None) -> None:
     """Reject a model that does not fit the data, as far as values are known on the host."""
     _check_means(model, data)
     _check_aspects(model, data)
+    _check_own_numbers(model, data)
     check_outcomes(model.likelihood, data, mask)
 
 
@@ -117,6 +119,20 @@ def _check_aspects(model: Model, data: Dataset) -> None:
                     f"data has {f'only {listed}' if known else 'no aspects'}",
                     "Name it in `aspects=` of the data set, or leave it out of the kernel.",
                 )
+
+
+def _check_own_numbers(model: Model, data: Dataset) -> None:
+    """Reject likelihoods with one number for each observation of other data."""
+    for likelihood in model.likelihoods.values():
+        found = observation_count(likelihood)
+        if found is not None and data.index is not None and found != len(data):
+            raise DataError(
+                f"{type(likelihood).__name__} has {found:,} numbers, but the data has "
+                f"{len(data):,} observations",
+                "Give it one number for all observations, or one for each of them in the order of "
+                "the data. After new matches, call `infer` with the numbers of all matches.",
+                argument="likelihood",
+            )
 
 
 def check_outcomes(

@@ -6,6 +6,7 @@ likelihood, in the precisions of the sites, and in their approximation of the lo
 """
 
 import abc
+import operator
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from jaxkick.likelihoods.integrals import (
     is_misjudged,
     log_partition_on_grid,
 )
-from jaxkick.likelihoods.likelihood import Weight
+from jaxkick.likelihoods.likelihood import Weight, map_observations
 
 __all__ = ["AbstractMethod", "ExpectationPropagation", "Linearization", "ReverseKL"]
 
@@ -287,13 +288,15 @@ def _any_misjudged(
         # Where kinds are mixed, only the first of several likelihoods could be told apart.
         if not _needs_search(likelihood) or problem.events is not None:
             continue
-        stride = max(len(problem.mask) // _CHECKED, 1)
+        chosen = slice(None, None, max(len(problem.mask) // _CHECKED, 1))
+        pick = operator.itemgetter(chosen)
         parts = (problem.outcome, score.mean, score.variance, problem.weight)
-        outcome, mean, variance, weight = (None if x is None else x[::stride] for x in parts)
+        outcome, mean, variance, weight = (None if x is None else pick(x) for x in parts)
+        likelihood = map_observations(likelihood, pick)
         found = is_misjudged(
             likelihood, outcome.astype(mean.dtype), mean, variance, weight, expected, on_grid
         )
-        wrong |= jnp.any(found & problem.mask[::stride])
+        wrong |= jnp.any(found & pick(problem.mask))
     return wrong
 
 

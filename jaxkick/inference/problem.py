@@ -29,6 +29,7 @@ from jaxkick.data.schema import GENERAL
 from jaxkick.inference.shared import SharedEffects, find_shared
 from jaxkick.kernels import Instant
 from jaxkick.likelihoods import AbstractLikelihood, Derivatives
+from jaxkick.likelihoods.likelihood import map_observations
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 
@@ -198,6 +199,7 @@ class Problem(eqx.Module):
         outcome, mean, variance = (block.gather(part) for part in (self.outcome, *score))
         weight = None if self.weight is None else block.gather(self.weight)
         if likelihood.num_predictors == 1:
+            likelihood = map_observations(likelihood, block.gather)
             found = function(likelihood, outcome, mean, variance, weight)
             return Derivatives(*(_spread(part, mean) for part in found))
         outcome = jnp.where(block.present, outcome, _ABSENT)
@@ -350,15 +352,22 @@ def make_problem(model: Model, data: Dataset, mask: Bool[Array, " N"] | None = N
     if events is not None and mask is not None:
         # An event counts if all of it does.
         counted = events.all_of(counted)
+
+    def by_observation(values: Array) -> Array:
+        return _share_out(_padded(values, data, "edge").T, mesh, "edge").T
+
     slots, coefficients = data.slots.T, data.coefficients.ravel()
     if mesh is not None:
         shapes = [chain.gap.shape for chain in data.chains]
         slots = jnp.take(gathered_positions(shapes, mesh), slots, mode="clip")
     return Problem(
         steps=steps,
-        likelihoods=resolve(model.likelihoods, dtype),
+        likelihoods={
+            kind: map_observations(resolve(likelihood, dtype), by_observation)
+            for kind, likelihood in model.likelihoods.items()
+        },
         chains=data.chains,
-        outcome=_share_out(_padded(data.outcome, data, "edge"), mesh, mode="edge"),
+        outcome=by_observation(data.outcome),
         weight=_share_out(_padded(data.weight, data), mesh),
         mask=_share_out(counted, mesh),
         slots=_share_out(slots, mesh),
@@ -455,7 +464,8 @@ def _padded(values: Array | None, data: Dataset, mode: str = "constant") -> Arra
     """Pad values that a user gave in place of the data's own, one for each observation."""
     if values is None or len(values) == len(data.slots):
         return values
-    return jnp.pad(values, (0, len(data.slots) - len(values)), mode=mode)
+    room = len(data.slots) - len(values)
+    return jnp.pad(values, [(0, room)] + [(0, 0)] * (values.ndim - 1), mode=mode)
 
 
 def _share_out(values: Array | None, mesh: Mesh | None, mode: str = "constant") -> Array | None:

@@ -11,12 +11,16 @@ quadrature. Override a method if you know a closed form, and `domain`, `check` o
 outcomes are not arbitrary real numbers. A likelihood of two scores sets `num_predictors = 2`, and
 needs no more than `log_prob` either if p is positive and smooth. Methods work elementwise on
 arrays that broadcast, in the floating-point type of the mean.
+
+An array among the fields may have one number for each observation, such as a noise scale that was
+measured. Inference pads, selects and distributes it as the outcomes.
 """
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,6 +31,7 @@ from jaxtyping import ArrayLike
 from jaxkick._math import Anchor, Derivatives, Local
 from jaxkick._typing import Array, Float, Key, Values
 from jaxkick._xla import call_compiled
+from jaxkick.errors import DataError
 from jaxkick.likelihoods.integrals import (
     OutcomeGrid,
     align,
@@ -34,8 +39,19 @@ from jaxkick.likelihoods.integrals import (
     log_partition_by_quadrature,
     outcome_grid,
 )
+from jaxkick.parameters import resolve
 
-__all__ = ["AbstractLikelihood", "Derivatives", "Distribution", "Weight"]
+__all__ = [
+    "AbstractLikelihood",
+    "Derivatives",
+    "Distribution",
+    "Weight",
+    "map_observations",
+    "observation_count",
+    "refuse_own_numbers",
+]
+
+Likelihood = TypeVar("Likelihood", bound="AbstractLikelihood")
 
 Weight: TypeAlias = ArrayLike | None
 """Weight (power) of a likelihood; one if `None`."""
@@ -415,3 +431,67 @@ class AbstractLikelihood(eqx.Module):
         if self.is_discrete:
             return np.arange(low, high + 1.0)
         return np.linspace(low, high, _POINTS)
+
+
+def observation_count(likelihood: AbstractLikelihood) -> int | None:
+    """Return the length of arrays with one number for each observation; `None` without them.
+
+    With such arrays, log p of one outcome and one score is an array. Other arrays, such as cuts
+    between levels, do not change its shape.
+    """
+    leaves, structure = jax.tree.flatten(likelihood)
+    if likelihood.num_predictors != 1 or not any(map(jnp.ndim, filter(eqx.is_array_like, leaves))):
+        return None
+    return _trial_length(
+        structure,
+        tuple(
+            jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf))
+            if eqx.is_array_like(leaf)
+            else leaf
+            for leaf in leaves
+        ),
+    )
+
+
+def map_observations(likelihood: Likelihood, function: Callable[[Array], Array]) -> Likelihood:
+    """Apply a function to the arrays that have one number for each observation."""
+    count = observation_count(likelihood)
+    if count is None:
+        return likelihood
+
+    def apply(leaf: Any) -> Any:
+        own = eqx.is_array(leaf) and leaf.ndim > 0 and len(leaf) == count
+        return function(jnp.asarray(leaf)) if own else leaf
+
+    return jax.tree.map(apply, likelihood)
+
+
+def refuse_own_numbers(likelihood: AbstractLikelihood) -> None:
+    """Refuse arrays with one number for each observation, where matches are predicted.
+
+    Raises:
+        DataError: if the likelihood has such an array.
+    """
+    if observation_count(likelihood) is not None:
+        raise DataError(
+            f"{type(likelihood).__name__} has one number for each observation of a data set, so it "
+            "cannot predict matches",
+            "Use one number for all. Or predict scores with `linear_combination`, and outcomes "
+            "with `predictive_log_prob` of a likelihood that has the numbers of these matches.",
+            argument="likelihood",
+        )
+
+
+@functools.cache
+def _trial_length(structure: Any, leaves: tuple) -> int | None:
+    """Evaluate the shape of log p for one outcome and one score."""
+    likelihood = jax.tree.unflatten(structure, leaves)
+    kinds = [leaf.dtype for leaf in leaves if isinstance(leaf, jax.ShapeDtypeStruct)]
+    kind = next((each for each in kinds if jnp.issubdtype(each, jnp.floating)), jnp.dtype(float))
+    number = jax.ShapeDtypeStruct((), kind)
+
+    def trial(likelihood: AbstractLikelihood, outcome: Array, score: Array) -> Values:
+        return jnp.asarray(resolve(likelihood, kind).log_prob(outcome, score))
+
+    shape = eqx.filter_eval_shape(trial, likelihood, number, number).shape
+    return shape[0] if shape and shape[0] > 1 else None

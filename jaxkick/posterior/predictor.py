@@ -29,6 +29,7 @@ from jaxkick.data.tables import extend_table, make_table
 from jaxkick.errors import DataError
 from jaxkick.inference.problem import ScoreMoments
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import refuse_own_numbers
 from jaxkick.model import Model
 from jaxkick.parameters import resolve
 from jaxkick.posterior.leaderboard import (
@@ -504,6 +505,7 @@ def _predict(
     joint: bool = False,
 ) -> Prediction | CountsPrediction:
     directory, duel = predictor._directory, predictor.model.duel
+    refuse_own_numbers(duel)
 
     def prediction(moments: ScoreMoments) -> Prediction:
         likelihood = resolve(duel, moments.mean.dtype).count()

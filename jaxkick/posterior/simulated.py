@@ -18,6 +18,7 @@ from jaxkick.data.schema import LEVEL, NO_TABLE, NOISE, Feature, Schema
 from jaxkick.data.tables import AbstractTable, name_column
 from jaxkick.errors import DataError, check_count, plain
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import refuse_own_numbers
 from jaxkick.parameters import resolve
 from jaxkick.posterior.joint import draw_scores
 from jaxkick.posterior.predictor import counted_sides, read_ties
@@ -260,6 +261,7 @@ def _likelihood_of(
     """The likelihood of a match given all its scores, and the kind of its outcomes."""
     model, dtype = posterior.model, posterior.data.coefficients.dtype
     likelihood = model.duel if kind is None else model.likelihood_of(kind).duel()
+    refuse_own_numbers(likelihood)
     if schema.counts is not None:
         two = likelihood.num_predictors == 2
         return resolve(likelihood if two else likelihood.count(), dtype), "goals"

@@ -23,6 +23,7 @@ from jaxkick.data.schema import LEVEL
 from jaxkick.data.tables import AbstractTable, name_column
 from jaxkick.errors import DataError, check_choice, check_count
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import refuse_own_numbers
 from jaxkick.parameters import resolve
 from jaxkick.posterior.joint import covariance_of, square_root
 from jaxkick.posterior.leaderboard import choose_competitors
@@ -97,6 +98,7 @@ def suggest(
     query = posterior._alone(chosen.features, chosen.time, aspects)
     mean = np.asarray(posterior._score_query(query).mean, np.float64)
     covariance = covariance_of(posterior, query)
+    refuse_own_numbers(posterior.model.duel)
     likelihood = resolve(posterior.model.duel, jnp.result_type(float))
     if chosen.by_counts:
         # Equal teams whose sums of attack and defence differ by d have the score d / 2.

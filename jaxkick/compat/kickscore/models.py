@@ -139,13 +139,9 @@ class Model:
     def to_jaxkick(self) -> tuple[jk.Model, jk.Dataset]:
         """Return jaxkick's model and data, for instance for `jaxkick.learn`."""
         kernels = {item.kernel for item in self.item.values()}
-        data = self._dataset(self.observations)
-        parameters = [seen.parameter for seen in self.observations]
-        # One for each observation, those that pad the data included.
-        parameters += parameters[-1:] * (len(data.outcome) - len(parameters))
-        likelihood = self._likelihood_of(parameters)
+        likelihood = self._likelihood_of([seen.parameter for seen in self.observations])
         model = jk.Model({repr(each): each.to_jaxkick() for each in kernels}, likelihood)
-        return model, data
+        return model, self._dataset(self.observations)
 
     def plot_scores(self, items, resolution=None, figsize=None, timestamps=False):
         """Plot means ± one standard deviation; return matplotlib's figure and axes.
