@@ -252,7 +252,7 @@ def _explain_combination(
     mean = np.asarray(posterior._score_query(query).mean)
     if change is not None:
         reach, mean = reach[1:] - reach[:1], mean[1:] - mean[:1]
-    factors = posterior.factors
+    factors = posterior.factors.linear
     strength = _strength(posterior.model, data.without_index(), factors)
     reach = points.factor * reach[0, :count]
     pull, curvature, variance = (

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 
 from jaxkick._math.small_matrices import AbstractMatrix, adapt, dot
 from jaxkick._typing import Array, Float, Int, Key, Scalar
@@ -51,8 +52,10 @@ _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
 # is its square, that of a covariance at most this.
 _TOLERANCE = 1e-3
-# The smallest error for which float32 is enough.
+# The smallest error for which float32 is enough, if it does not round to more.
 _NARROW_TOLERANCE = 1e-4
+# A warning says if rounding errors exceed this part of a change.
+_ROUGH = 0.05
 # So many numbers of one vector, for all simultaneous right-hand sides, fit into a cache.
 _NUMBERS = 1 << 20
 _MAX_WIDTH = 16
@@ -95,6 +98,19 @@ class Solution(NamedTuple):
     iterations: Int[Array, ""]
 
 
+class Factors(NamedTuple):
+    """The Gaussian factors of all observations at the fixed point.
+
+    Attributes:
+        linear: the factors. A curvature below zero, of a likelihood that is not log-concave, is
+            zero here, as in the fit.
+        least: a lower bound on the eigenvalues of M⁻¹A, of which the largest are about one.
+    """
+
+    linear: Linearization
+    least: Scalar
+
+
 @jit_once
 def find_factors(
     model: Model,
@@ -102,11 +118,10 @@ def find_factors(
     method: AbstractMethod,
     sites: Sites,
     smoothed: tuple[Smoothed, ...],
-) -> Linearization:
+) -> Factors:
     """Compute the Gaussian factors of all observations at the fixed point.
 
-    Observations whose sites are all zero were masked out. A curvature below zero, of a likelihood
-    that is not log-concave, is set to zero, as in the fit.
+    Observations whose sites are all zero were masked out.
     """
     problem = make_problem(model, data)
     touched = tuple(
@@ -116,7 +131,9 @@ def find_factors(
     counted = problem.mask & (problem.combine(touched) > 0)
     problem = eqx.tree_at(lambda problem: problem.mask, problem, counted)
     linear = method.linearize(problem, cavities_of(smoothed), sites)
-    return linear._replace(curvature=jnp.maximum(problem.masked(linear.curvature), 0.0))
+    linear = linear._replace(curvature=jnp.maximum(problem.masked(linear.curvature), 0.0))
+    precisions = tuple(site.precision for site in sites)
+    return Factors(linear, least_eigenvalue(problem, precisions, prior_variances(problem)))
 
 
 class _State(NamedTuple):
@@ -182,6 +199,7 @@ def solve(
     sites: Sites,
     smoothed: tuple[Smoothed, ...],
     curvature: Float[Array, " N"],
+    least: Scalar,
     pulls: tuple[Pulls, ...],
     tol: Scalar,
     narrow: bool,
@@ -194,6 +212,7 @@ def solve(
         sites: the sites of the fit.
         smoothed: the smoothing pass over these sites.
         curvature: the precisions W of the factors.
+        least: a lower bound on the eigenvalues of M⁻¹A.
         pulls: the right-hand sides, chain by chain.
         tol: the error of a solution in the norm of A, relative to the change from u⁰.
         narrow: whether to iterate in float32.
@@ -209,8 +228,6 @@ def solve(
         found = map(smooth_states, *whole.chains, entries, added)
         means, vectors = zip(*found, strict=True)
         return means, vectors
-
-    least = least_eigenvalue(problem, precisions, prior_variances(problem))
 
     def refine(last: Array, found: _Found) -> _Found:
         """Run the smoother with all pulls, then solve for the rest, except the last time."""
@@ -524,6 +541,8 @@ def covariance_of(
         values, _ = _solve_basis(posterior, points, found, basis, tol)
         across = basis.transform.T @ values @ points.design.T
         covariance = covariance + 0.5 * (across + across.T)
+        # Rounding may leave less than nothing of a small variance.
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
     return covariance
 
 
@@ -653,23 +672,41 @@ def _solve_basis(
     queries = tuple(points.groups[k].queries for k in known)
     described = tuple(jax.tree.map(lambda leaf: leaf.astype(dtype), found[k]) for k in known)
     values, reach = np.zeros((count, points.count)), np.zeros((count, len(data)))
-    curvature = posterior.factors.curvature
-    program = (posterior.model, data.without_index(), posterior.sites, smoothed, curvature)
+    (_, _, _, curvature, *_), least = posterior.factors
+    program = (posterior.model, data.without_index(), posterior.sites, smoothed, curvature, least)
+    narrow = chosen >= max(_NARROW_TOLERANCE, _rounding(posterior, np.float32))
+    _warn_of_rounding(posterior)
     for begin in range(0, count, width):
         here = slice(begin, min(begin + width, count))
         pulls = []
         for place, found_chain in enumerate(smoothed):
             size = found_chain.gains.phi.shape[0]
             pulls.append(_cut(by_chain.get(place), here, width, slots, size, dtype))
-        solution = solve(
-            *program, tuple(pulls), jnp.asarray(chosen, dtype), chosen >= _NARROW_TOLERANCE
-        )
+        solution = solve(*program, tuple(pulls), jnp.asarray(chosen, dtype), narrow)
         vectors = tuple(solution.vectors[place] for place in places if place is not None)
         for k, read in zip(known, _read(vectors, queries, described), strict=True):
             own = points.groups[k].points
             values[here, own] = np.asarray(read)[: here.stop - begin, : len(own)]
         reach[here] = np.asarray(solution.reach)[: here.stop - begin, : len(data)]
     return values, reach
+
+
+def _rounding(posterior: "Posterior", dtype: DTypeLike) -> float:
+    """The error of a solution by rounding, relative to the whole change from u⁰."""
+    return float(jnp.finfo(dtype).eps) / float(posterior.factors.least)
+
+
+def _warn_of_rounding(posterior: "Posterior") -> None:
+    dtype = posterior.data.coefficients.dtype
+    error = _rounding(posterior, dtype)
+    if error > _ROUGH:
+        warn_caller(
+            UserWarning(
+                "Joint intervals are inexact: prior variances are so large that rounding in "
+                f"{dtype} may change them by {min(100 * error, 100):.0f} %. Read the data with "
+                "dtype='float64', or pass `joint=False`."
+            )
+        )
 
 
 def _width(num_entries: int) -> int:

@@ -23,7 +23,7 @@ from jaxkick.data.reading import Rules
 from jaxkick.data.tables import make_table, name_column
 from jaxkick.errors import DataError, OnInvalid, check_count, plain
 from jaxkick.inference.checks import check_fit
-from jaxkick.inference.methods import AbstractMethod, Linearization
+from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import ScoreMoments, Sites, restart_ages
 from jaxkick.inference.solve import Progress, run, smooth
 from jaxkick.inference.status import Status, raise_unless_converged
@@ -33,6 +33,7 @@ from jaxkick.posterior.components import Components, components_of
 from jaxkick.posterior.diagnostics import Diagnostic, diagnose, warn_of_new_names
 from jaxkick.posterior.explanation import Explanation, explain
 from jaxkick.posterior.joint import (
+    Factors,
     covariance_of,
     draw_scores,
     find_factors,
@@ -153,7 +154,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         return self.memo.get(self, "smoothed", lambda: smooth(self.model, data, self.sites))
 
     @property
-    def factors(self) -> Linearization:
+    def factors(self) -> Factors:
         """The Gaussian factors of all observations; computed on first use."""
         inputs = (self.model, self.data.without_index(), self.method, self.sites, self.smoothed)
         return self.memo.get(self, "factors", lambda: find_factors(*inputs))

@@ -35,6 +35,48 @@ POINTS = [
 FUTURE = [("t1", 8.0 + 0.1 * k) for k in range(9)] + [("t2", 8.0 + 0.1 * k) for k in range(9)]
 
 
+def star(variance, dtype):
+    """One player against ten others, with a covariate and a prior that says nothing."""
+    rng = np.random.default_rng(3)
+    other, covariate = rng.integers(1, 11, 240), rng.normal(size=240)
+    outcome = rng.normal(size=240)
+    data = jk.Dataset.from_pairs(
+        np.zeros(240),
+        ["p0"] * 240,
+        [f"p{k}" for k in other],
+        outcome,
+        covariates={"x": covariate},
+        dtype=dtype,
+    )
+    design = np.zeros((240, 12))
+    design[:, 0], design[:, 11] = 1.0, covariate
+    design[np.arange(240), other] = -1.0
+    truth = np.linalg.inv(np.eye(12) / variance + design.T @ design)
+    model = jk.Model(kernels.Constant(variance), likelihoods.Gaussian(1.0))
+    return jk.infer(model, data, throw=False), truth
+
+
+@pytest.mark.parametrize("variance", [1e3, 1e5])
+def test_wide_priors(variance):
+    """The level is unknown, the covariate is not: float32 would round its variance to noise."""
+    posterior, truth = star(variance, "float64")
+    names = [f"p{k}" for k in range(11)] + ["x"]
+    found = posterior.covariance(names, 0.0)
+    np.testing.assert_allclose(np.diagonal(found), np.diagonal(truth), rtol=1e-3)
+    assert np.linalg.eigvalsh(found).min() > 0
+    alone = [float(posterior.scores(name, 0.0).variance[0]) for name in names]
+    np.testing.assert_allclose(alone, np.diagonal(truth), rtol=1e-3)
+
+
+def test_wide_priors_in_single_precision():
+    posterior, _ = star(1e5, "float32")
+    with pytest.warns(
+        UserWarning, match="rounding in float32 .* Read the data with dtype='float64'"
+    ):
+        found = posterior.scores("x", 0.0)
+    assert float(found.variance[0]) >= 0.0
+
+
 def test_intervals_of_a_tiny_league_by_monte_carlo():
     names, first, second = "xyz", "xxyxzy", "yzzyxx"
     won = np.array([1.0, 1, -1, -1, 1, 1])
@@ -359,7 +401,7 @@ def test_rankings():
     table = {"event": np.repeat(np.arange(20), 3), "time": times, "name": names}
     table["rank"] = np.tile([1, 2, 3], 20)
     races = jk.infer(model, jk.Dataset.from_rankings(table, **columns), tol=1e-8)
-    single = np.asarray(races.factors.curvature)[:60].reshape(20, 3)
+    single = np.asarray(races.factors.linear.curvature)[:60].reshape(20, 3)
     precision = np.zeros((60, 60))
     for event, own in enumerate(single):
         here = slice(3 * event, 3 * event + 3)
