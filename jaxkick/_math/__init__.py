@@ -1,6 +1,7 @@
 """Numerically stable special functions, Gaussian quadrature, and small matrices."""
 
 from jaxkick._math.grid import Anchor, Local, Precision
+from jaxkick._math.logistic import logistic_log_mean
 from jaxkick._math.normal import (
     LOG_SQRT_2PI,
     Derivatives,
@@ -35,6 +36,7 @@ __all__ = [
     "log_interval",
     "log_ive",
     "logistic",
+    "logistic_log_mean",
     "normal_tail",
     "pair_expectation",
     "pair_log_partition",

@@ -23,6 +23,7 @@ __all__ = [
     "NormalTail",
     "bounded_exp",
     "exp_limit",
+    "hazard_beyond",
     "log",
     "log_growth",
     "log_interval",
@@ -236,7 +237,7 @@ class _SplitTail(NamedTuple):
 @jax.custom_jvp
 def _split_tail(z: Float[Array, "..."]) -> _SplitTail:
     x = jnp.abs(z)
-    beyond = _hazard_beyond(x)
+    beyond = hazard_beyond(x)
     upper_hazard = x + beyond
     density = INV_SQRT_2PI * jnp.exp(-0.5 * z * z)
     negative = z < 0
@@ -265,7 +266,7 @@ def _split_tail_jvp(primals, tangents):
 @jax.custom_jvp
 def _lower_tail(z: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Compute the hazard h and the excess h + z of `normal_tail` for z ≤ 0, where it is cheap."""
-    excess = _hazard_beyond(-z)
+    excess = hazard_beyond(-z)
     return excess - z, excess
 
 
@@ -283,7 +284,7 @@ def _lower_slopes(tail: tuple, dz: Float[Array, "..."]) -> tuple:
     return -curvature * dz, (1 - curvature) * dz
 
 
-def _hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def hazard_beyond(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Compute φ(x) / Φ(−x) − x for x ≥ 0."""
     centre, coefficients = (4.0, _DOUBLE) if x.dtype == jnp.float64 else (3.0, _SINGLE)
     inverse = 1 / (x + centre)

@@ -134,3 +134,17 @@ def test_counts_up_to_500_under_a_wide_cavity():
     right = ref.log_partition(truth, *arguments)
     for mine, exact in zip(ours, right, strict=True):
         np.testing.assert_allclose(mine, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_logit_where_the_mean_is_moved_back():
+    """The mixture is evaluated up to a mean of half the variance, and moved back beyond."""
+    shares = [-3.0, -1.0, -0.75, -0.5 - 1e-9, -0.5, -0.25, 0.25, 0.5, 0.5 + 1e-9, 1.0, 2.0]
+    outcome, share, variance = grid([-1.0, 1.0], shares, [0.3, 4.0, 20.0, 80.0, 300.0])
+    mean = share * variance
+    likelihood, truth, _ = CASES["logit"]
+    ours, _, _ = with_slopes(likelihood.log_partition, *map(jnp.asarray, (outcome, mean, variance)))
+    right = ref.log_partition(truth, outcome, mean, variance)
+    tilted = variance * (1 + variance * right.second)
+    assert_below(1e-10, np.abs(ours.value - right.value) / (1 + np.abs(right.value)))
+    assert_below(1e-8, np.abs(ours.first - right.first) * variance / np.sqrt(tilted))
+    assert_below(3e-8, np.abs(ours.second - right.second) * variance**2 / tilted)
