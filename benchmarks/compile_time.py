@@ -1,11 +1,15 @@
 """Measure the compilation time of the first `infer` of a model.
 
-    python benchmarks/compile_time.py
+    python benchmarks/compile_time.py            # the first call minus the second
+    python benchmarks/compile_time.py --often    # programs of small data, with optimisation or not
 
-The time of the first call minus that of the second, for models with states of up to four
-dimensions, with 2,000 and with 100,000 matches.
+For models with states of up to four dimensions, with 2,000 and with 100,000 matches. `--often`
+measures processor time: of the first fit, of warm fits in a backtest, and of fits from a cold
+start, with 300 and with 1,000 matches.
 """
 
+import argparse
+import resource
 import time
 
 import jax
@@ -14,10 +18,11 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 import jaxkick as jk  # noqa: E402
+from jaxkick.inference import solve as engine  # noqa: E402
 from jaxkick.kernels import Affine, Constant, Cosine, Matern12, Matern32, Matern52, Wiener  # noqa: E402
 from jaxkick.likelihoods import Logit, OrdinalLogit, OrdinalProbit, Probit, Skellam  # noqa: E402
 
-PLAYERS = 50
+PLAYERS, REPEATS = 50, 100
 SIZES = (2_000, 100_000)
 
 
@@ -64,8 +69,59 @@ def seconds(model: jk.Model, data: jk.Dataset, method: jk.ReverseKL | None) -> f
     return time.perf_counter() - start
 
 
+def processor_time() -> float:
+    """Return the processor time of this process."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def often(number: int, optimized: bool) -> None:
+    """Print the time of the first and of later fits of a league."""
+    engine.solve._worth = 0.0 if optimized else float("inf")
+    rng = np.random.default_rng(0)
+    players = max(10, number // 40)
+    first = rng.integers(0, players, number)
+    data = jk.Dataset.from_pairs(
+        np.sort(5.0 * rng.random(number)),
+        first,
+        (first + rng.integers(1, players, number)) % players,
+        rng.choice([-1.0, 0.0, 1.0], number),
+        covariates={"home": 1.0},
+        groups={"home": "home"},
+    )
+    kernel = {"skill": Constant(0.3) + Matern12(0.3, 1.0), "home": Constant(0.1)}
+    model = jk.Model(kernel, OrdinalProbit(0.4))
+    times = [processor_time()]
+    posterior = jk.infer(model, data)
+    times.append(processor_time())
+    # The program with a mask.
+    posterior = jk.infer(model, data, start=posterior, mask=np.arange(number) < number // 2)
+    begin = processor_time()
+    for k in range(REPEATS):
+        mask = np.arange(number) < number // 2 + k * number // (2 * REPEATS)
+        posterior = jk.infer(model, data, start=posterior, mask=mask)
+    times.append(processor_time() - begin)
+    begin = processor_time()
+    for _ in range(REPEATS):
+        jax.block_until_ready(jk.infer(model, data).sites)
+    times.append(processor_time() - begin)
+    label = "optimised" if optimized else "not optimised"
+    print(
+        f"{number:,} matches, {label}: first fit {times[1] - times[0]:.1f} s, "
+        f"warm {1e3 * times[2] / REPEATS:.1f} ms, cold {1e3 * times[3] / REPEATS:.1f} ms",
+        flush=True,
+    )
+
+
 def main() -> None:
-    """Print one row for each model."""
+    """Print one row for each model, or for each league."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--often", action="store_true")
+    if parser.parse_args().often:
+        for number in (300, 1_000):
+            for optimized in (False, True):
+                often(number, optimized)
+        return
     leagues = [make_matches(number) for number in SIZES]
     print("model | " + " | ".join(f"{number:,} matches" for number in SIZES))
     for name, (model, method) in make_models().items():

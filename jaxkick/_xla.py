@@ -2,7 +2,8 @@
 
 import functools
 import gc
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,14 +45,23 @@ _UNOPTIMIZED = {
 # The largest arrays of programs that are compiled without optimisation, and quickly.
 _TINY = 4_096
 _SMALL = 60_000
+# A program that `jit_by_size` compiled without optimisation is compiled again once it has processed
+# so many numbers: its calls times the size of its largest array. Up to then it has lost about as
+# much time as this takes, 3.5 s of processor time for a fit (`benchmarks/compile_time.py --often`).
+_WORTH_OPTIMIZING = 1_000_000
 
 # The least number of rows of arrays that are padded.
 _LEAST_ROWS = 16
 
-# A compiled program takes hundreds of memory maps. Programs are dropped when the process has used
-# more than this share of the maps that Linux allows.
+# A compiled program takes hundreds of memory maps. The programs of this package are dropped when
+# the process has used more than this share of the maps that Linux allows; if that is not enough,
+# all programs are.
 _MOST_MAPS = 0.4
 _MAPS, _ALLOWED_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+
+
+# All functions that this package compiles by size.
+_COMPILED: list["_Compiled"] = []
 
 
 def is_known(value: Any) -> bool:
@@ -69,21 +79,25 @@ def hold_constant(tree: Output) -> Output:
 def jit_by_size(function: Callable[..., Output]) -> Callable[..., Output]:
     """Compile a function; on a CPU, compile faster for smaller arrays.
 
-    Without optimisation for tiny arrays, with little for small ones, fully optimised otherwise.
+    Without optimisation for tiny arrays, with little for small ones and for tiny ones whose program
+    runs often, fully optimised otherwise.
     """
-    return _Compiled(function, {_TINY: _UNOPTIMIZED, _SMALL: _QUICK})
+    return _Compiled(function, {_TINY: _UNOPTIMIZED, _SMALL: _QUICK}, _WORTH_OPTIMIZING)
 
 
 def jit_once(function: Callable[..., Output]) -> Callable[..., Output]:
     """Compile a function that runs only a few times, for small arrays without optimisation."""
-    return _Compiled(function, {_SMALL: _UNOPTIMIZED})
+    return _Compiled(function, {_SMALL: _UNOPTIMIZED}, float("inf"))
 
 
 class _Compiled:
     """A compiled function. The process keeps a bounded number of programs."""
 
-    def __init__(self, function: Callable, tiers: dict[int, dict[str, Any]]):
+    def __init__(self, function: Callable, tiers: dict[int, dict[str, Any]], worth: float):
         functools.update_wrapper(self, function)
+        self._worth = worth
+        self._calls = Counter()
+        _COMPILED.append(self)
 
         @functools.wraps(function)
         def trace(*args: Any) -> Any:
@@ -102,13 +116,28 @@ class _Compiled:
         if any(isinstance(leaf, Tracer) for leaf in arrays):
             # Inside another `jit` or a derivative, the outermost program decides.
             return self._optimized(*args)
-        largest = max((leaf.size for leaf in arrays), default=0)
-        fitting = (program for size, program in self._tiers.items() if largest <= size)
-        result = (next(fitting, self._optimized) if _has_options() else self._optimized)(*args)
+        result = (self._choose(arrays) if _has_options() else self._optimized)(*args)
         if self._is_new:
             self._is_new = False
             _bound_programs()
         return result
+
+    def drop(self) -> None:
+        """Forget all programs."""
+        for program in (self._optimized, *self._tiers.values()):
+            # Equinox has no public name for the compiled function.
+            program._cached.clear_cache()
+
+    def _choose(self, arrays: Sequence[Array | np.ndarray]) -> Callable:
+        """Choose the program: the next better one if that of these shapes has run often."""
+        largest = max((leaf.size for leaf in arrays), default=0)
+        fitting = [program for size, program in self._tiers.items() if largest <= size]
+        fitting.append(self._optimized)
+        if len(fitting) <= len(self._tiers):
+            return fitting[0]
+        shapes = tuple(leaf.shape for leaf in arrays)
+        self._calls[shapes] += 1
+        return fitting[self._calls[shapes] * largest > self._worth]
 
 
 def on_host(function: Callable[..., Output], *arrays: Any) -> Output:
@@ -166,12 +195,21 @@ def _has_options() -> bool:
 
 
 def _bound_programs() -> None:
-    """Drop all compiled programs of the process before it runs out of memory maps."""
-    if not _MAPS.exists():
+    """Drop compiled programs before the process runs out of memory maps."""
+    if not _is_near_limit():
         return
-    if _MAPS.read_bytes().count(b"\n") > _MOST_MAPS * int(_ALLOWED_MAPS.read_bytes()):
+    for function in _COMPILED:
+        function.drop()
+    gc.collect()
+    if _is_near_limit():
         jax.clear_caches()
         gc.collect()
+
+
+def _is_near_limit() -> bool:
+    if not _MAPS.exists():
+        return False
+    return _MAPS.read_bytes().count(b"\n") > _MOST_MAPS * int(_ALLOWED_MAPS.read_bytes())
 
 
 def square_once(x: Array) -> Array:

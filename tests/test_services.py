@@ -95,6 +95,55 @@ def test_programs_are_dropped_before_memory_maps_run_out(monkeypatch, tmp_path):
     assert dropped == [True]
 
 
+def test_programs_of_the_user_are_kept(monkeypatch):
+    near_limit = iter([False, True, False, False])
+    monkeypatch.setattr(_xla, "_is_near_limit", lambda: next(near_limit))
+    traced = []
+
+    @_xla.jit_once
+    def ours(x):
+        traced.append("ours")
+        return x + x
+
+    @jax.jit
+    def users(x):
+        traced.append("user's")
+        return x - 1.0
+
+    users(np.ones(3))
+    ours(np.ones(3))
+    ours(np.ones(4))  # near the limit
+    assert traced == ["user's", "ours", "ours"]
+    users(np.ones(3))
+    ours(np.ones(4))
+    assert traced[3:] == ["ours"]
+
+
+def test_programs_that_run_often_are_optimised(monkeypatch):
+    monkeypatch.setattr(_xla, "_WORTH_OPTIMIZING", 30)
+    traced = []
+
+    @_xla.jit_by_size
+    def double(x):
+        traced.append(x.shape)
+        return x + x
+
+    @_xla.jit_once
+    def triple(x):
+        traced.append(x.shape)
+        return x + x + x
+
+    for _ in range(6):
+        np.testing.assert_array_equal(double(np.ones(10)), 2.0)
+    assert traced == [(10,), (10,)]
+    double(np.ones(9))
+    assert traced[2:] == [(9,)]
+    traced.clear()
+    for _ in range(6):
+        np.testing.assert_array_equal(triple(np.ones(10)), 3.0)
+    assert traced == [(10,)]
+
+
 def test_padded_calls_are_those_of_the_shape():
     likelihood = OrdinalProbit(0.4)
     mean, variance = np.linspace(-2.0, 2.0, 21).reshape(3, 7), np.full((3, 7), 0.5)
