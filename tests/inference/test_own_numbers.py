@@ -3,6 +3,8 @@
 Noise of scale c in a match is noise of scale one where all coefficients are divided by c.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +43,7 @@ def league(count=COUNT, scale=None, seed=0):
 def scaled_outcomes(scale):
     """The same with coefficients and outcomes divided by `scale`."""
     observations = league(scale=scale).observations
-    observations = observations._replace(outcome=observations.outcome / scale)
+    observations = dataclasses.replace(observations, outcome=observations.outcome / scale)
     return jk.Dataset.from_observations(observations)
 
 
@@ -164,8 +166,8 @@ def test_as_many_cuts_as_matches():
 
 
 def counted(data):
-    observations = data.observations._replace(outcome=np.arange(float(len(data))) % COUNT)
-    return jk.Dataset.from_observations(observations)
+    outcome = np.arange(float(len(data))) % COUNT
+    return jk.Dataset.from_observations(dataclasses.replace(data.observations, outcome=outcome))
 
 
 def test_other_lengths_are_refused():
