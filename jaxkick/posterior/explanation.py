@@ -349,9 +349,11 @@ def _refine(
     places = np.flatnonzero(np.isin(rows, chosen))
     spread = reach_of(posterior, _scores_of(data, places))
     # Full chunks, so that one program serves all explanations.
-    room = [(0, -len(places) % _SOLVES), (0, len(posterior.factors.curvature) - len(data))]
+    room = [(0, -len(places) % _SOLVES), (0, len(posterior.factors.linear.curvature) - len(data))]
     spread = np.pad(spread, room)
-    curved = np.asarray(_curve(posterior.model, data.without_index(), posterior.factors, spread))
+    curved = np.asarray(
+        _curve(posterior.model, data.without_index(), posterior.factors.linear, spread)
+    )
     influence = influence.copy()
     for match in chosen:
         here = np.flatnonzero(rows[places] == match)

@@ -416,7 +416,7 @@ def test_rankings():
 
     # The influence of an event on a rating, from the Gaussian factors of the others.
     explained = races.explain("t0", 6.5)
-    factor = races.factors
+    factor = races.factors.linear
     score = precision @ np.asarray(factor.score)[:60]
     strength = np.asarray(factor.pull)[:60] + score
     event = int(np.argmax(np.abs(explained.influence)))
