@@ -250,6 +250,23 @@ def test_uncertain_anchors_are_measurements_of_a_free_level(posterior):
     np.testing.assert_allclose(held["deviation"], np.sqrt(variance), rtol=1e-2)
 
 
+def test_anchored_intervals_cover_the_truth():
+    """Leagues of unknown level, with two ratings known up to an error."""
+    model, inside = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        skill = rng.normal(size=12) + rng.normal(0.0, 5.0)
+        first = rng.integers(0, 12, 240)
+        second = (first + rng.integers(1, 12, 240)) % 12
+        won = np.where(skill[first] - skill[second] + rng.normal(size=240) > 0, 1.0, -1.0)
+        league = jk.Dataset.from_pairs(np.zeros(240), first, second, won)
+        known = {k: (skill[k] + 0.3 * rng.normal(), 0.3) for k in (0, 1)}
+        board = jk.infer(model, league).leaderboard(anchors=known, interval=0.9)
+        truth = skill[board["name"]]
+        inside.append((board["lower"] < truth) & (truth < board["upper"]))
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.04)
+
+
 def test_the_mean_of_some_competitors_may_be_fixed(posterior):
     held = board_of(posterior, anchors=["bob", "dan"])
     np.testing.assert_allclose(held["rating"][[1, 3]].mean(), 1000.0)
