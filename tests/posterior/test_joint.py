@@ -354,12 +354,18 @@ def exact_of(rows, variance):
     return np.linalg.inv(np.eye(rows.shape[1]) / variance + rows.T @ rows)
 
 
-@pytest.mark.parametrize("case", ["wide", "together"])
+@pytest.mark.parametrize("case", ["wide", "together", "confounded"])
 def test_where_independence_fails(case):
-    """A wide prior of forty competitors; two players who always play together."""
+    """A wide prior of forty competitors; two players who always play together; a shared effect.
+
+    The last one is always that of one competitor: too badly conditioned for float32.
+    """
     if case == "wide":
         skills, variance = np.eye(40), 9.0
         rows = [skills[i] - skills[j] for i, j in itertools.combinations(range(40), 2)] * 7
+    elif case == "confounded":
+        skills, variance = np.eye(42), 1000.0
+        rows = [skills[0] - skills[j] + skills[41] for j in range(1, 41)] * 6
     else:
         skills, variance = np.eye(12), 1.5
         rows = [skills[0] + skills[1] - skills[j] for j in range(2, 12)] * 12
