@@ -38,6 +38,12 @@ class EventBlock(eqx.Module):
         """True for the sides that an event has."""
         return self.members < _NONE
 
+    @property
+    def repeated(self) -> Bool[Array, " E"]:
+        """True for the events that repeat the first one, and which no row reads."""
+        first = self.members[:, 0] == self.members[0, 0]
+        return first.at[0].set(False)
+
     def gather(self, values: Array) -> Array:
         """The values of every event's rows; for absent sides, the value of its first row."""
         members = jnp.where(self.present, self.members, self.members[:, :1])

@@ -206,6 +206,9 @@ class Problem(eqx.Module):
         # Rankings have no weights, and an event of two scores has one.
         ranking = likelihood.num_predictors is None
         weight = None if weight is None or ranking else weight[:, 0]
+        if ranking:
+            # Events without sides take no time.
+            outcome = jnp.where(block.repeated[:, None], _ABSENT, outcome)
         value, first, second = function(likelihood, outcome, mean, variance, weight)
         return Derivatives(jnp.zeros_like(mean).at[:, 0].set(value), first, second)
 
