@@ -74,6 +74,23 @@ def test_updates_share_programs(programs):
     assert programs()[compiled:] == []
 
 
+def test_predictions_share_programs_between_sizes(programs):
+    def predict(count):
+        columns = {name: name for name in ("time", "first", "second", "outcome")}
+        data = jk.Dataset.from_frame(league(count, 8, 1), **columns, home=True)
+        posterior = jk.infer(MODEL, data)
+        posterior.smoothed  # noqa: B018  # compiled for each size, as the fit is
+        compiled = len(programs())
+        posterior.forecast(league(5, 8, 2, begin=6.0))
+        posterior.scores(3, [0.5, 2.5, 7.0], joint=False)
+        return programs()[compiled:], len(data.outcome)
+
+    (first, small), (second, large) = predict(40), predict(300)
+    assert first
+    assert small < large
+    assert second == []
+
+
 def test_programs_are_dropped_before_memory_maps_run_out(monkeypatch, tmp_path):
     dropped = []
     monkeypatch.setattr(_xla.jax, "clear_caches", lambda: dropped.append(True))

@@ -1,13 +1,16 @@
 """Scores at any time, between, before or after the entries of a feature."""
 
 import functools
-from typing import NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxkick._math.small_matrices import AbstractMatrix, dot
 from jaxkick._typing import Array, Float, Int, Scalar
+from jaxkick._xla import is_known, on_host
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import Adjoint, State, StepModel, StepTime
@@ -17,6 +20,7 @@ __all__ = [
     "Queries",
     "functionals",
     "interpolate",
+    "keep_neighbours",
     "query_times",
     "take_entries",
 ]
@@ -91,6 +95,37 @@ def interpolate(
         take_entries(states.past, queries.left),
         take_entries(states.future, queries.right),
     )
+
+
+def keep_neighbours(
+    chain: Chain, states: States | None, queries: Queries
+) -> tuple[Chain, States | None, Queries]:
+    """Keep only the entries beside the queries, whose positions are known to the host.
+
+    A program that reads them depends on the number of queries and not on the shape of the data, so
+    that it serves data of all sizes.
+    """
+    near = np.concatenate([queries.left, queries.right])
+    count, positions = len(queries.left), np.maximum(near, 0)
+    tree = (chain, states)
+    if jax.default_backend() == "cpu" and all(map(is_known, jax.tree.leaves(tree))):
+        chain, states = jax.tree.map(lambda leaf: on_host(_pick, leaf, positions), tree)
+    else:
+        # Of arrays on other devices, only the neighbours are copied.
+        chain, states = _pick_all(tree, positions)
+    chain = replace(chain, linked=False, slots=(), few=0, mesh=None)
+    places = np.where(near >= 0, np.arange(2 * count), -1).astype(np.int32)
+    return chain, states, queries._replace(left=places[:count], right=places[count:])
+
+
+def _pick(leaf: Any, positions: Any) -> Any:
+    """The values at flat positions, as a column; arrays of NumPy or JAX."""
+    return leaf.reshape(-1, *leaf.shape[2:])[positions][:, None]
+
+
+@jax.jit
+def _pick_all(tree: Tree, positions: Int[Array, " n"]) -> Tree:
+    return jax.tree.map(lambda leaf: _pick(leaf, positions), tree)
 
 
 def functionals(model: StepModel, chain: Chain, states: States, queries: Queries) -> Functional:

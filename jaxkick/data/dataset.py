@@ -16,7 +16,7 @@ from jaxkick._xla import is_known
 from jaxkick.chains.devices import put
 from jaxkick.chains.layout import Chain
 from jaxkick.data.columns import look_like_dates
-from jaxkick.data.encoding import Entries, Index, Location, Shape, encode, padded_size
+from jaxkick.data.encoding import Entries, Index, Location, Room, Shape, encode
 from jaxkick.data.events import Events, make_events
 from jaxkick.data.observations import Observations, OutcomeDomain, join_observations
 from jaxkick.data.reading import (
@@ -417,17 +417,20 @@ class Dataset(eqx.Module):
         """Encode checked observations, in the shapes of the data set `like` if they fit."""
         kind = _float_type(dtype)
         count, width = observations.features.shape
-        size, shapes = padded_size(count, count), {}
+        room = None
         if like is not None:
-            old_size, old_width = like.slots.shape
-            size, width = old_size if count <= old_size else size, max(width, old_width)
-            shapes = {
-                each.group: Shape(each.gap.shape[0], each.gap.shape[1], each.linked)
-                for each in like.chains
-            }
+            width = max(width, like.slots.shape[1])
+            chains = zip(like.chains, like.index.shapes, strict=True)
+            shapes = {chain.group: Shape(*shape, chain.linked) for chain, shape in chains}
+            room = Room(len(like.slots), shapes, len(like))
         if width > observations.features.shape[1]:
             observations = replace(observations, **observations.block.widen(width)._asdict())
-        index, chains, slots = encode(observations, kind, row_length, shapes, size)
+        index, chains, slots = encode(observations, kind, row_length, room)
+        size, growth, events = len(slots), 1.0, None
+        if like is not None and room is not None:
+            growth = room.growth(count)
+            if size == room.observations and index.shapes == like.index.shapes:
+                events = like.events
         outcome, weight = observations.outcome, observations.weight
         coefficients = _padded(observations.coefficients, (size, width), kind)
         return cls(
@@ -439,7 +442,7 @@ class Dataset(eqx.Module):
             chains=chains,
             epoch=jax.device_put(Epoch.at(index.epoch, kind)),
             index=index,
-            events=make_events(observations, size, like and like.events),
+            events=make_events(observations, size, events, growth),
         )
 
     @property

@@ -1,6 +1,7 @@
 """Encode checked observations as chains; the index finds names and times in them."""
 
 import hashlib
+import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -27,10 +28,11 @@ from jaxkick.data.observations import AbstractRecord, Observations
 from jaxkick.data.schema import group_of
 from jaxkick.errors import DataError
 
-__all__ = ["Entries", "Index", "Location", "Shape", "encode", "padded_size"]
+__all__ = ["Entries", "Index", "Location", "Room", "Shape", "encode", "padded_size"]
 
 # If the number of entries or observations has at most this many bits, sizes are powers of two.
 _COARSE_BITS = 12
+_GROWTH = 1.25
 
 
 class Entries(NamedTuple):
@@ -280,6 +282,29 @@ class Shape(NamedTuple):
     linked: bool
 
 
+class Room(NamedTuple):
+    """Shapes that are kept if all observations fit into them.
+
+    Attributes:
+        observations: number of observations with padding.
+        shapes: the shape of each group's chain.
+        used: number of observations that the shapes were filled with so far.
+    """
+
+    observations: int
+    shapes: dict[str, Shape]
+    used: int
+
+    def growth(self, count: int) -> float:
+        """The factor for the shapes of `count` observations that do not fit.
+
+        Shapes grow by a quarter of what is there, as the arrays of lists do: data that grows
+        match by match is compiled a few times instead of dozens of times. A large addition gets
+        no further room.
+        """
+        return max(1.0, _GROWTH * self.used / count)
+
+
 class _Order(NamedTuple):
     """Features in chain order: by group, then by decreasing number of entries."""
 
@@ -309,8 +334,7 @@ def encode(
     observations: Observations,
     dtype: np.dtype,
     row_length: int | None = None,
-    shapes: dict[str, Shape] | None = None,
-    num_padded: int = 0,
+    room: Room | None = None,
 ) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
     """Build the chains of a data set, the slots of its observations, and the index.
 
@@ -318,31 +342,30 @@ def encode(
         observations: the observations.
         dtype: floating-point type of the chains.
         row_length: steps of the rows of every chain, or `None` to choose them.
-        shapes: shapes by group, used if all entries fit.
-        num_padded: number of observations with padding.
+        room: shapes that are used again if everything fits.
 
     Returns:
-        The index, the chains and the slots [num_padded, P].
+        The index, the chains, and the slots with those of padding.
 
     Raises:
         DataError: if the data is too large for 32-bit positions.
     """
     times, features, names = observations.times, observations.features, observations.names
-    num_slots = max(num_padded, len(features)) * features.shape[1]
-    _check_size(num_slots)
     groups = [group_of(observations.grouping, name) for name in names]
     order = _order_features(features, groups)
+    size, layouts = _plan(order, len(features), row_length, room)
+    num_slots = size * features.shape[1]
+    _check_size(num_slots)
     source = _sort_entries(features, times, order)
     entries = source // np.int32(features.shape[1])
     epoch = float(np.floor(times.min()))
     slots = np.full(num_slots, -1, np.int32)
     places = np.zeros(len(groups), np.int64)
     chains, base, largest = [], 0, max(map(len, order.members))
-    for group, members in zip(order.groups, order.members, strict=True):
+    for group, members, layout in zip(order.groups, order.members, layouts, strict=True):
         counts = order.counts[members]
         begin = order.begins[members[0]]
         part = slice(begin, begin + int(counts.sum()))
-        layout = _lay_out(counts, row_length, (shapes or {}).get(group))
         _check_size(base + layout.steps * layout.rows)
         positions = layout.positions(counts)
         places[members] = layout.starts
@@ -382,22 +405,43 @@ def encode(
     return index, tuple(chains), slots.reshape(-1, features.shape[1])
 
 
-def _lay_out(counts: np.ndarray, row_length: int | None, shape: Shape | None) -> Layout:
-    """Lay out the features of a group: in the given shape if they fit, else in a padded one."""
-    backend, total = jax.default_backend(), int(counts.sum())
-    if shape is not None and (layout := _fit(counts, shape)) is not None:
-        return layout
-    layout = plan_layout(counts, backend, row_length)
+def _plan(
+    order: _Order, count: int, row_length: int | None, room: Room | None
+) -> tuple[int, list[Layout]]:
+    """The number of observations with padding, and the layout of every chain."""
+    growth, counts = 1.0, [order.counts[members] for members in order.members]
+    if room is not None:
+        shapes = [room.shapes.get(group) for group in order.groups]
+        fitted = [shape and _fit(each, shape) for each, shape in zip(counts, shapes, strict=True)]
+        kept = [layout for layout in fitted if layout is not None]
+        if count <= room.observations and len(kept) == len(fitted):
+            return room.observations, kept
+        # All at once: one that grew by itself would compile the programs once more.
+        growth = room.growth(count)
+    size = math.ceil(growth * count)
+    return padded_size(size, size), [_lay_out(each, row_length, growth) for each in counts]
+
+
+def _lay_out(counts: np.ndarray, row_length: int | None, growth: float) -> Layout:
+    """Place the features of a group in a padded shape, with room for more entries of each."""
+    grown = np.ceil(growth * counts).astype(counts.dtype)
+    total = int(grown.sum())
+    layout = plan_layout(grown, jax.default_backend(), row_length)
     if not layout.linked and row_length is None:
         # Longer rows, so that the longest feature may grow.
         steps = padded_size(layout.steps, total)
         if total.bit_length() <= _COARSE_BITS:
             steps = max(steps, min(2 * MIN_PACKED_STEPS, padded_size(total, total)))
-        layout = pack(counts, steps)
-    if layout.rows == 1:
-        return layout
-    rows = padded_size(layout.rows, total)
-    return Layout(layout.steps, rows + rows % 2, layout.starts, layout.linked)
+        layout = pack(grown, steps)
+    rows = layout.rows
+    if rows > 1:
+        rows = padded_size(rows, total)
+        rows += rows % 2
+    if layout.linked:
+        return Layout(layout.steps, rows, np.cumsum(counts) - counts, linked=True)
+    packed = layout if growth == 1.0 else pack(counts, layout.steps)
+    # Fewer entries rarely take more rows.
+    return packed._replace(rows=max(rows, packed.rows))
 
 
 def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:

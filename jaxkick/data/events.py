@@ -4,6 +4,8 @@ A data set has one row for each score. The rows of an event are evaluated togeth
 separately.
 """
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -90,13 +92,16 @@ class Events(eqx.Module):
         return jax.tree.map(place, self)
 
 
-def make_events(observations: Observations, num_rows: int, like: Events | None) -> Events | None:
+def make_events(
+    observations: Observations, num_rows: int, like: Events | None, growth: float
+) -> Events | None:
     """Collect the rows of every event.
 
     Args:
         observations: checked observations.
         num_rows: the number of rows with padding.
         like: events with shapes to use again if all events fit.
+        growth: the factor for other shapes, as room for more events.
 
     Returns:
         The events, or `None` if every row is an event and all are of the same kind.
@@ -126,7 +131,8 @@ def make_events(observations: Observations, num_rows: int, like: Events | None) 
             # Events of similar size are evaluated together, without sides that all of them lack.
             chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
             lower = width
-            total = max(room, padded_size(len(chosen), len(chosen)))
+            grown = math.ceil(growth * len(chosen))
+            total = room or padded_size(grown, grown)
             members = np.full((total, width), _NONE, np.int32)
             there = np.arange(width) < sizes[chosen, None]
             found = order[np.minimum(starts[chosen, None] + np.arange(width), count - 1)]

@@ -173,9 +173,10 @@ class Posterior(AbstractPredictor, eqx.Module):
         """Add matches, with a warm start from this posterior.
 
         The result is that of `infer` with all matches together. Compiled programs are reused as
-        long as the matches fit into the padded shapes of the data. Matches may come in any order
-        of time and include new competitors; a warning is issued if most names are new. Matches
-        that are already in the data are refused. Earlier masks no longer apply.
+        long as the matches fit into the padded shapes of the data, which then grow by a quarter.
+        Matches may come in any order of time and include new competitors; a warning is issued if
+        most names are new. Matches that are already in the data are refused. Earlier masks no
+        longer apply.
 
         Args:
             matches: the new matches alone: a table with the columns of the one that the data

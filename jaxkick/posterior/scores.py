@@ -11,7 +11,7 @@ import numpy as np
 from jaxkick._math.small_matrices import dot
 from jaxkick._typing import Array, Float, Int, Scalar
 from jaxkick._xla import is_known, jit_once, on_host, pad_to_power_of_two
-from jaxkick.chains.interpolation import Queries, interpolate, query_times
+from jaxkick.chains.interpolation import Queries, interpolate, keep_neighbours, query_times
 from jaxkick.chains.layout import Chain
 from jaxkick.chains.smoother import States
 from jaxkick.chains.step import StepModel, StepTime
@@ -103,13 +103,12 @@ def score_combinations(
         if query.aspects is not None:
             aspects = {name: x[rows, slots].astype(dtype) for name, x in query.aspects.items()}
             queries = queries._replace(aspects=aspects)
-        part = _Part(
-            group,
-            pad_to_power_of_two(features.astype(np.int32)),
-            jax.tree.map(pad_to_power_of_two, queries),
-            None if place is None else data.chains[place],
-            None if place is None or states is None else states[place],
-        )
+        queries, chain, known = jax.tree.map(pad_to_power_of_two, queries), None, None
+        if place is not None:
+            known = None if states is None else states[place]
+            chain, known, queries = keep_neighbours(data.chains[place], known, queries)
+        features = pad_to_power_of_two(features.astype(np.int32))
+        part = _Part(group, features, queries, chain, known)
         parts.append(part)
         sources[rows, slots] = begin + np.arange(len(rows))
         begin += len(part.features)
@@ -132,8 +131,8 @@ class _Part(NamedTuple):
         group: the name of the group.
         features: the number of each feature; -1 for one that is not in the data.
         queries: the neighbouring entries of each time.
-        chain: the chain of the group; `None` if the group has no entries.
-        states: the states of the chain; `None` for the prior.
+        chain: the neighbouring entries; `None` if the group has no entries.
+        states: their states; `None` for the prior.
     """
 
     group: str

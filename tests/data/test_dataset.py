@@ -145,6 +145,22 @@ def test_data_of_similar_size_has_one_shape():
     )
 
 
+def test_shapes_of_growing_data_change_rarely():
+    data = league(6_000)
+    # Once when the room of the first data is used up, and once for each quarter.
+    shapes = [jax.tree.map(np.shape, data.without_index())]
+    for month in range(40):
+        data = data.extended(league(100, month + 1).observations)
+        found = jax.tree.map(np.shape, data.without_index())
+        shapes += [found] * (found != shapes[-1])
+        assert len(data) <= len(data.outcome) <= 1.25 * 1.5 * len(data)
+    assert len(data) == 10_000
+    assert len(shapes) <= 4
+    # A large addition gets no further room.
+    whole = jk.concat([data, league(30_000, 50)])
+    assert len(whole.outcome) == padded_size(40_000, 40_000)
+
+
 @given(st.integers(1, 10**8))
 def test_padding_is_small_for_large_data(number):
     size = padded_size(number, number)
