@@ -1,12 +1,15 @@
 """Measure what newcomers, learning from forecasts and recalibration bring to forecasts.
 
-    python benchmarks/forecasts.py [nba atp football chess]
+    python benchmarks/forecasts.py [nba atp football chess goals]
 
 For each data set: the suggested model without newcomers, learnt before the test part by the log
 evidence; the same with newcomers, with newcomers whose mean fades, and learnt by the predictive
 objective from there; each recalibrated by earlier forecasts; and tuned Elo and TrueSkill. Prints
 the log loss, the paired difference to the first row with its 95 % interval, the slope of outcomes
 on forecast log-odds, and seconds of learning and of predicting. Negative differences are better.
+
+`goals` compares what the suggested model makes of the goals of football: results, normal
+differences, differences in ordered levels (what `suggest_model` chooses), and counts.
 """
 
 import argparse
@@ -149,13 +152,37 @@ def run(case: Case, steps: int) -> None:
             show(label, other, first, 0.0, time.perf_counter() - began)
 
 
+def run_goals() -> None:
+    """Forecast results of 2020 to 2025, month by month, from four readings of the goals."""
+    matches = read_football()
+    matches = matches[(matches.date >= "2010-01-01") & (matches.date < "2026-01-01")]
+    sides = {"time": "date", "first": "first", "second": "second", "neutral": "neutral"}
+    goals, kinds, found = ("points1", "points2"), jk.likelihoods, {}
+    readings = {
+        "levels": ({"difference": goals}, kinds.OrdinalProbit),
+        "results": ({"result": goals}, None),
+        "differences": ({"difference": goals}, kinds.Gaussian),
+        "counts": ({"counts": goals}, None),
+    }
+    for name, (reading, likelihood) in readings.items():
+        data = jk.Dataset.from_frame(matches, **reading, **sides)
+        model = jk.suggest_model(data, likelihood)
+        walk = {"start": "2020-01-01", "every": "month", "relearn": "start"}
+        found[name] = ev.walk_forward(model, data, **walk)
+        difference = ev.compare(found[name], found["levels"]).difference
+        print(f"{name:12s} {found[name].log_losses.mean():.5f}  {difference}", flush=True)
+
+
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("cases", nargs="*", default=list(CASES), choices=[*CASES, []])
+    parser.add_argument("cases", nargs="*", default=list(CASES), choices=[*CASES, "goals", []])
     parser.add_argument("--steps", type=int, default=30, help="steps of learning, at most")
     options = parser.parse_args()
     for name in options.cases:
+        if name == "goals":
+            run_goals()
+            continue
         case = CASES[name]()
         tested = int((case.data.index.times >= case.data.index.to_time(case.start)).sum())
         print(f"\n{name}: {len(case.data):,} matches, {tested:,} to predict", flush=True)

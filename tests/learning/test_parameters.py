@@ -217,6 +217,18 @@ def test_suggested_models_are_learnt(reading):
     assert history.inference_steps.max() < 15
 
 
+def test_small_differences_are_levels_and_large_ones_are_normal():
+    chosen = jk.suggest_model(bundesliga(difference=GOALS)).likelihood
+    assert isinstance(chosen, jk.likelihoods.OrdinalProbit)
+    assert chosen.levels[0] == -chosen.levels[-1] <= -3
+    table = {name: column[-300:] for name, column in jk.datasets.load_bundesliga().items()}
+    sides = {"time": "date", "first": "home", "second": "away"}
+    for factor in (12, 0.5):
+        scaled = table | {name: factor * table[name] for name in GOALS}
+        points = jk.Dataset.from_frame(scaled, difference=GOALS, **sides)
+        assert isinstance(jk.suggest_model(points).likelihood, jk.likelihoods.Gaussian)
+
+
 def test_suggests_a_level_for_large_counts():
     data = bundesliga(counts=GOALS, aspects=False)
     outcome = 50.0 + data.outcome
