@@ -255,7 +255,8 @@ def _whole_events(data: Dataset, used: np.ndarray) -> Dataset:
 
 def _likelihood_for(schema: Schema, outcome: np.ndarray) -> type[AbstractLikelihood]:
     levels = set(np.unique(outcome).tolist())
-    if not schema.defines_losses and levels != {1.0} and len(levels) <= 3 and levels <= _CODES:
+    defined = schema is not NO_TABLE and schema.defines_losses
+    if not defined and levels != {1.0} and len(levels) <= 3 and levels <= _CODES:
         *shown, last = [f"{level:g}" for level in sorted(levels)]
         shown = f"{', '.join(shown)} and {last}" if shown else last
         raise DataError(
