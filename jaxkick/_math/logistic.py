@@ -51,8 +51,11 @@ def logistic_log_mean(mean: Float[Array, "..."], variance: Float[Array, "..."]) 
 
 def _tail(mean: Float[Array, "..."], variance: Float[Array, "..."]) -> Derivatives:
     """Compute log E[σ(−f)] by the mixture, for means of at least zero."""
-    square, largest = mean * mean, _SCALES[-1] ** 2
-    # Densities relative to that of the widest part, which is the last to underflow.
+    scales, weights = (jnp.asarray(part, mean.dtype) for part in (_SCALES, _WEIGHTS))
+    scale_squares, square = scales * scales, mean * mean
+    # Densities relative to that of the widest part, which is the last to underflow. Both are
+    # rounded alike, or the density of the widest part would underflow for large means.
+    largest = scale_squares[-1]
     inverse_largest = 1.0 / (largest + variance)
 
     @jax.checkpoint
@@ -70,9 +73,8 @@ def _tail(mean: Float[Array, "..."], variance: Float[Array, "..."]) -> Derivativ
     def step(sums: tuple, part: tuple[Scalar, Scalar]) -> tuple:
         return add(sums, part), None
 
-    scales, weights = (jnp.asarray(part, mean.dtype) for part in (_SCALES, _WEIGHTS))
     zero = jnp.zeros_like(mean)
-    (total, slope, bend), _ = lax.scan(step, (zero, zero, zero), (scales * scales, weights))
+    (total, slope, bend), _ = lax.scan(step, (zero, zero, zero), (scale_squares, weights))
     first = slope / total
     value = log(total) - 0.5 * square * inverse_largest - LOG_SQRT_2PI
     return Derivatives(value, first, bend / total - first * first)

@@ -86,7 +86,7 @@ class Logit(_AbstractBinary):
     """The logit likelihood of Bradley–Terry: P(first wins) = 1 / (1 + exp(−f)).
 
     Outcomes are +1 if the first side wins and −1 if the second side wins. Expectation propagation
-    has a closed form to ten digits for weights of one.
+    has a closed form for weights of one, accurate to eight digits.
     """
 
     def log_prob(self, outcome: Values, score: Values) -> Values:

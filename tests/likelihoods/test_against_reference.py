@@ -148,3 +148,12 @@ def test_logit_where_the_mean_is_moved_back():
     assert_below(1e-10, np.abs(ours.value - right.value) / (1 + np.abs(right.value)))
     assert_below(1e-8, np.abs(ours.first - right.first) * variance / np.sqrt(tilted))
     assert_below(3e-8, np.abs(ours.second - right.second) * variance**2 / tilted)
+
+
+def test_logit_of_large_means_in_single_precision():
+    """Where the density of the widest part of the mixture would underflow if rounded twice."""
+    mean = jnp.array([-1e6, 1e6], jnp.float32)
+    found = CASES["logit"][0].log_partition(1.0, mean, jnp.ones(2, jnp.float32))
+    np.testing.assert_allclose(found.value, [-1e6, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(found.first, [1.0, 0.0], rtol=1e-5)
+    np.testing.assert_allclose(found.second, 0.0, atol=1e-5)
