@@ -41,6 +41,8 @@ from jaxkick.inference.methods import AbstractMethod, ExpectationPropagation, Re
 from jaxkick.inference.problem import ScoreMoments, restart_ages
 from jaxkick.inference.status import Status
 from jaxkick.kernels import FIRST, AbstractKernel, Instant
+from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import observation_count
 from jaxkick.model import Model
 from jaxkick.newcomers import Newcomers
 from jaxkick.online import GroupState, Roster, Stream
@@ -436,7 +438,10 @@ def _check_bits(dtype: np.dtype) -> None:
 
 
 def _check_model(model: Any) -> Model:
-    """Check that the kernels and the likelihood give one number each, without computing it."""
+    """Check that kernels and likelihoods give one number each, without computing it.
+
+    A likelihood with one number for each observation gives so many; `check_fit` counts them.
+    """
     _require(isinstance(model, Model), "there is no model where one is expected")
     arrays = jax.tree.leaves(eqx.filter(model, eqx.is_array))
     _require(
@@ -460,6 +465,8 @@ def _check_model(model: Any) -> Model:
     for label, part in parts.items():
         try:
             shape = eqx.filter_eval_shape(compute, part).shape
+            if isinstance(part, AbstractLikelihood) and shape == (observation_count(part),):
+                continue
         except _INVALID as error:
             shape = _brief(error)
         _require(shape == (), f"the {label} has parameters of wrong shapes or types ({shape})")

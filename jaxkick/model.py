@@ -10,6 +10,7 @@ from jaxkick._typing import Array, Float, Int
 from jaxkick.errors import DataError
 from jaxkick.kernels import AbstractKernel, Instant
 from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods.likelihood import observation_count
 from jaxkick.newcomers import Entering, Newcomers, read_newcomers
 from jaxkick.parameters import AbstractParameter, Fixed, named, real
 
@@ -213,7 +214,11 @@ class Model(eqx.Module):
                 label = f"newcomers of {group}" if group else "newcomers"
                 lines.append(f"{label}: {newcomers.describe(unit)}")
         for kind, likelihood in self.likelihoods.items():
-            lines.append(f"{kind or 'outcome'}: {likelihood.describe()}")
+            if observation_count(likelihood) is None:
+                words = likelihood.describe()
+            else:
+                words = f"{type(likelihood).__name__} with one number for each observation"
+            lines.append(f"{kind or 'outcome'}: {words}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

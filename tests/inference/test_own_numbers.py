@@ -192,3 +192,13 @@ def test_new_matches_have_no_number():
     with pytest.raises(jk.DataError, match=remedy):
         jk.evaluation.walk_forward(posterior.model, data, 3.0, every=lambda times: times)
     np.testing.assert_array_equal(posterior.linear_combination({0: 1.0}, 9.0).mean.shape, ())
+
+
+def test_description_and_storage(tmp_path):
+    likelihood = jk.likelihoods.Gaussian(jk.Fixed(scales() ** 2))
+    posterior = jk.infer(jk.Model(KERNEL, likelihood), league())
+    assert "outcome: Gaussian with one number for each observation" in posterior.describe()
+    jk.save(tmp_path / "fit.npz", posterior)
+    again = jk.load(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(again.observations.mean, posterior.observations.mean)
+    np.testing.assert_array_equal(again.model.likelihood.variance.value, scales() ** 2)
