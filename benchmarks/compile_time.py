@@ -94,7 +94,7 @@ def often(number: int, optimized: bool) -> None:
     times = [processor_time()]
     posterior = jk.infer(model, data)
     times.append(processor_time())
-    # The program with a mask.
+    # Compiles what only fits with a mask need.
     posterior = jk.infer(model, data, start=posterior, mask=np.arange(number) < number // 2)
     begin = processor_time()
     for k in range(REPEATS):

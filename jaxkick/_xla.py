@@ -47,7 +47,7 @@ _TINY = 4_096
 _SMALL = 60_000
 # A program that `jit_by_size` compiled without optimisation is compiled again once it has processed
 # so many numbers: its calls times the size of its largest array. Up to then it has lost about as
-# much time as this takes, 3.5 s of processor time for a fit (`benchmarks/compile_time.py --often`).
+# much time as this compilation takes (`benchmarks/compile_time.py --often`).
 _WORTH_OPTIMIZING = 1_000_000
 
 # The least number of rows of arrays that are padded.
@@ -129,7 +129,7 @@ class _Compiled:
             program._cached.clear_cache()
 
     def _choose(self, arrays: Sequence[Array | np.ndarray]) -> Callable:
-        """Choose the program: the next better one if that of these shapes has run often."""
+        """Choose the program; the next better one if the one for these shapes has run often."""
         largest = max((leaf.size for leaf in arrays), default=0)
         fitting = [program for size, program in self._tiers.items() if largest <= size]
         fitting.append(self._optimized)

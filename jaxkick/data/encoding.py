@@ -288,7 +288,7 @@ class Room(NamedTuple):
     Attributes:
         observations: number of observations with padding.
         shapes: the shape of each group's chain.
-        used: number of observations that the shapes were filled with so far.
+        used: number of observations without padding.
     """
 
     observations: int
@@ -298,9 +298,8 @@ class Room(NamedTuple):
     def growth(self, count: int) -> float:
         """The factor for the shapes of `count` observations that do not fit.
 
-        Shapes grow by a quarter of what is there, as the arrays of lists do: data that grows
-        match by match is compiled a few times instead of dozens of times. A large addition gets
-        no further room.
+        Shapes grow by a quarter, so that data that grows match by match is compiled a few times
+        instead of dozens of times. A large addition gets no further room.
         """
         return max(1.0, _GROWTH * self.used / count)
 
@@ -416,7 +415,7 @@ def _plan(
         kept = [layout for layout in fitted if layout is not None]
         if count <= room.observations and len(kept) == len(fitted):
             return room.observations, kept
-        # All at once: one that grew by itself would compile the programs once more.
+        # All shapes grow at once, because each change compiles the programs again.
         growth = room.growth(count)
     size = math.ceil(growth * count)
     return padded_size(size, size), [_lay_out(each, row_length, growth) for each in counts]

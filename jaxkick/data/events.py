@@ -42,7 +42,7 @@ class EventBlock(eqx.Module):
 
     @property
     def repeated(self) -> Bool[Array, " E"]:
-        """True for the events that repeat the first one, and which no row reads."""
+        """True for padding: events that repeat the first one, which no row reads."""
         first = self.members[:, 0] == self.members[0, 0]
         return first.at[0].set(False)
 

@@ -143,7 +143,7 @@ def solve(
 
 
 def every_observation(data: Dataset) -> np.ndarray:
-    """The mask of all observations, with which `solve` is the program of all other masks."""
+    """A mask of all observations, so that `solve` has one program with and without masks."""
     return np.ones(len(data.slots), bool)
 
 

@@ -12,8 +12,8 @@ outcomes are not arbitrary real numbers. A likelihood of two scores sets `num_pr
 needs no more than `log_prob` either if p is positive and smooth. Methods work elementwise on
 arrays that broadcast, in the floating-point type of the mean.
 
-An array among the fields may have one number for each observation, such as a noise scale that was
-measured. Inference pads, selects and distributes it as the outcomes.
+An array among the fields may have one number for each observation, such as a measured noise scale.
+Inference pads, selects and distributes it like the outcomes.
 """
 
 import abc

@@ -52,9 +52,9 @@ _MAX_ITERATIONS = 500
 # The error of a solution in the norm of A, relative to the whole change from u⁰. That of a variance
 # is its square, that of a covariance at most this.
 _TOLERANCE = 1e-3
-# The smallest error for which float32 is enough, if it does not round to more.
+# The smallest error for which float32 is enough, unless its rounding errors are larger.
 _NARROW_TOLERANCE = 1e-4
-# A warning says if rounding errors exceed this part of a change.
+# Warn if rounding errors exceed this part of a change.
 _ROUGH = 0.05
 # So many numbers of one vector, for all simultaneous right-hand sides, fit into a cache.
 _NUMBERS = 1 << 20
@@ -541,7 +541,7 @@ def covariance_of(
         values, _ = _solve_basis(posterior, points, found, basis, tol)
         across = basis.transform.T @ values @ points.design.T
         covariance = covariance + 0.5 * (across + across.T)
-        # Rounding may leave less than nothing of a small variance.
+        # Rounding may make a small variance negative.
         np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
     return covariance
 

@@ -258,7 +258,7 @@ def league_table(
             `"goal_difference"`, `"goals"`, `"wins"`, `"head_to_head"` (points in matches among
             the teams that are still equal), `"head_to_head_goal_difference"` and `"random"` (such
             as a play-off). Remaining ties are broken at random. If `None`: goal difference and
-            goals as far as the model has them, head to head, random.
+            goals if the model has them, head to head, random.
         zones: places of interest by name: one place or a pair of the first and the last, such
             as `{"relegation": (16, 18)}`; negative places count from the end.
         adjustments: points to add by team for other reasons, such as a deduction.
