@@ -85,6 +85,7 @@ def test_predictions_share_programs_between_sizes(programs):
         posterior.scores(3, [0.5, 2.5, 7.0], joint=False)
         return programs()[compiled:], len(data.outcome)
 
+    jax.clear_caches()  # of other tests, which make the same predictions
     (first, small), (second, large) = predict(40), predict(300)
     assert first
     assert small < large
