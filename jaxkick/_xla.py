@@ -125,8 +125,11 @@ class _Compiled:
     def drop(self) -> None:
         """Forget all programs."""
         for program in (self._optimized, *self._tiers.values()):
-            # Equinox has no public name for the compiled function.
-            program._cached.clear_cache()
+            # Equinox has no public name for the compiled function. If the private one is gone,
+            # `_bound_programs` drops all programs of the process.
+            compiled = getattr(program, "_cached", None)
+            if compiled is not None:
+                compiled.clear_cache()
 
     def _choose(self, arrays: Sequence[Array | np.ndarray]) -> Callable:
         """Choose the program; the next better one if the one for these shapes has run often."""
