@@ -373,10 +373,10 @@ system's log loss minus jaxkick's, with a 95 % interval over months; where it is
 is better. A *slope* below 1 means that forecasts are too confident. Time is processor time: of
 choosing parameters, and of everything else, compilation included.
 
-The frozen figures of jaxkick are older than its prior for newcomers. Its monthly figures were
-measured after `update` became faster, and those of its rivals predicted again with the parameters
-chosen before; *jaxkick, goals* has not been run monthly since then. openskill chose from a coarser
-grid of its parameters than the script has now. Among thousands of chess players, 15,000 matches
+The frozen figures of jaxkick were measured before it had a prior for newcomers. Its monthly figures
+were measured after `update` became faster. Its rivals were then run again with the parameters
+chosen before, but *jaxkick, goals* was not. The parameters of openskill were chosen from a coarser
+grid than the script has now. Among thousands of chess players, 15,000 matches
 tune Elo and Glicko-2 poorly: compare with their published figures below the table instead. Not run
 yet: StarCraft, kickscore, TrueSkill Through Time, whole-history-rating and Dixon–Coles.
 """
