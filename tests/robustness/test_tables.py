@@ -67,7 +67,7 @@ REFUSED = {
     "pandas no rows": (pandas().iloc[:0], "The table is empty"),
     "pandas columns twice": (
         pandas().set_axis(["t", "a", "b", "y", "a"], axis=1),
-        "`frame` has several columns of one name .*'a' 2 times.*. Rename them",
+        "`frame` has several columns with the same name .*'a' 2 times.*. Rename them",
     ),
     "pandas mixed dates": (
         pandas(t=["2001-01-01", "02/01/2001", *DAYS[2:]]),
@@ -99,7 +99,7 @@ REFUSED = {
     "arrow null type": (arrow(t=pa.nulls(4)), f"^Row 0: {TIME}{FOUR}"),
     "arrow columns twice": (
         pa.table(list(map(pa.array, TABLE.values())), names=["t", "a", "b", "y", "a"]),
-        "`frame` has several columns of one name",
+        "`frame` has several columns with the same name",
     ),
     "masked outcomes": (
         mapping(y=np.ma.array([1, -1, 1, 1], mask=[0, 0, 1, 0])),
