@@ -80,6 +80,8 @@ _BINS = 73
 # Seasons end in the longest part of the year with at most this share of the matches, if that part
 # has at least so many bins (of five days).
 _FEW_MATCHES, _FEWEST_BINS = 0.005, 4
+# Seasons are continued for so many years after the data.
+_AHEAD = 10
 _SAMPLE = 256
 
 
@@ -116,7 +118,8 @@ class Setting(NamedTuple):
         chosen = np.linspace(0, len(times) - 1, min(_SAMPLE, len(times))).astype(int)
         year = _year(data)
         year = year if year is not None and 2 * year < span else None
-        own = tuple(each for each in seasons if times.min() < each <= times.max())
+        own = tuple(each for each in seasons if times.min() < each)
+        own = own if own and own[0] <= times.max() else ()
         shared = int(np.sum(index.feature_group == index.groups.index(group))) == 1
         return Setting(times[chosen], first[features[chosen]], span, year, own, shared)
 
@@ -129,7 +132,8 @@ def _year(data: Dataset) -> float | None:
 def find_seasons(data: Dataset) -> tuple[float, ...]:
     """Find the ends of seasons: the middle of the part of each year with hardly any match.
 
-    The result is empty if there is no such part, or the data has no unit of time.
+    Seasons go on for some years after the data, so that forecasts expect new levels. The result is
+    empty if there is no such part, or the data has no unit of time.
     """
     year, times = _year(data), data.index.times
     if year is None or np.ptp(times) < 2 * year:
@@ -145,9 +149,9 @@ def find_seasons(data: Dataset) -> tuple[float, ...]:
     if not _FEWEST_BINS <= longest < _BINS:
         return ()
     middle = (begin + 0.5 * longest) / _BINS
-    years = np.arange(np.floor(times.min() / year) - 1, np.ceil(times.max() / year) + 1)
+    years = np.arange(np.floor(times.min() / year) - 1, np.ceil(times.max() / year) + _AHEAD)
     ends = (years + middle) * year
-    return tuple(float(each) for each in ends if times.min() < each < times.max())
+    return tuple(float(each) for each in ends if times.min() < each)
 
 
 def prior_variance(kernel: AbstractKernel, setting: Setting) -> float:

@@ -60,7 +60,9 @@ def setting(data):
 
 def test_seasons_end_in_the_summer(data):
     ends = np.array(find_seasons(data))
-    assert len(ends) == 9
+    assert (ends < data.index.times.max()).sum() == 9
+    # Forecasts expect new levels in later seasons, too.
+    assert len(ends) > 15
     np.testing.assert_allclose(np.diff(ends), 1.0)
     # The middle of June and July and August.
     assert np.all(np.abs(np.mod(ends, 1.0) - 0.54) < 0.04)
