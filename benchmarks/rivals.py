@@ -496,15 +496,21 @@ def draw(results: dict, path: Path) -> None:
             if "difference" in cell and name != "shares of results"
         }  # fmt: skip
         order = sorted(cells, key=lambda name: -cells[name]["log_loss"])
+        last, span = (1.0, np.inf), np.ptp([cell["log_loss"] for cell in cells.values()])
         for height, name in enumerate(order):
             value, low, high = cells[name]["difference"]
             color = "C3" if name.startswith(OURS) else "C0"
             left.errorbar(value, height, xerr=[[value - low], [high - value]], fmt="o", color=color)
-            costs = cells[name]["costs"]
-            right.semilogx(costs["tuning"] + costs["rest"], cells[name]["log_loss"], "o",
-                           color=color)  # fmt: skip
-            right.annotate(name, (costs["tuning"] + costs["rest"], cells[name]["log_loss"]),
-                           textcoords="offset points", xytext=(5, 3), fontsize=7)  # fmt: skip
+            costs, loss = cells[name]["costs"], cells[name]["log_loss"]
+            seconds = costs["tuning"] + costs["rest"]
+            right.semilogx(seconds, loss, "o", color=color)
+            # jaxkick is farthest to the right. Labels close to the last one go below their points.
+            ours = name.startswith(OURS)
+            close = last[1] - loss < 0.1 * span and abs(np.log10(seconds / last[0])) < 0.5
+            right.annotate(name, (seconds, loss), ha="right" if ours else "left", fontsize=7,
+                           textcoords="offset points",
+                           xytext=(-5 if ours else 5, -9 if close else 3))  # fmt: skip
+            last = seconds, loss
         left.set_yticks(range(len(order)), order, fontsize=8)
         left.axvline(0.0, color="0.6", linewidth=1)
         left.set_title(f"{task['title']}: {protocol}", fontsize=9)
