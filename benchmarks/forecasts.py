@@ -8,8 +8,8 @@ objective from there; each recalibrated by earlier forecasts; and tuned Elo and 
 the log loss, the paired difference to the first row with its 95 % interval, the slope of outcomes
 on forecast log-odds, and seconds of learning and of predicting. Negative differences are better.
 
-`goals` compares what the suggested model makes of the goals of football: results, normal
-differences, differences in ordered levels (what `suggest_model` chooses), and counts.
+`goals` compares four readings of the goals of football: results, normal differences, differences
+in ordered levels (which `suggest_model` chooses), and counts.
 """
 
 import argparse
