@@ -10,6 +10,7 @@ Needs optimistix.
 """
 
 import argparse
+import sys
 import time
 
 import equinox as eqx
@@ -21,7 +22,7 @@ import optimistix
 from learning import CASES, poor_start, read_case
 
 import jaxkick as jk
-from jaxkick.learning.objective import Objective, split
+from jaxkick.learning.objective import Evidence, split
 
 TOL = 0.01
 
@@ -48,15 +49,15 @@ def make_objective(data: jk.Dataset, model: jk.Model) -> tuple:
     """Return the starting point and the objective, built as in `learn`."""
     free, template = split(model)
     method = eqx.tree_at(lambda m: m.damping, jk.ExpectationPropagation(), jnp.asarray(0.0))
-    return free, Objective(
+    return free, Evidence(
         template, data.without_index(), method, jnp.asarray(0.05), None, None, None
     )
 
 
-def run_optax(free, objective: Objective) -> tuple[int, str, float]:
+def run_optax(free, objective: Evidence) -> tuple[int, str, float]:
     """Run `optax.lbfgs` with its line search; each step needs one more evaluation for the sites."""
     optimizer = optax.lbfgs()
-    evaluate = eqx.filter_jit(lambda point, sites: objective.evaluate(point, sites))
+    evaluate = eqx.filter_jit(lambda point, sites: objective.evaluate(point, sites, False))
 
     @eqx.filter_jit
     def step(point, state, now):
@@ -77,7 +78,7 @@ def run_optax(free, objective: Objective) -> tuple[int, str, float]:
     return evaluations, "-", -float(now.loss)
 
 
-def run_optimistix(free, objective: Objective) -> tuple[int, str, float]:
+def run_optimistix(free, objective: Evidence) -> tuple[int, str, float]:
     """Run `optimistix.LBFGS` step by step, because `minimise` cannot hand the sites on."""
     solver, sites = optimistix.LBFGS(rtol=1e-5, atol=1e-5), objective.unknown(free).sites
     shapes = eqx.filter_eval_shape(objective.loss, free, sites)
@@ -95,20 +96,21 @@ def run_optimistix(free, objective: Objective) -> tuple[int, str, float]:
     return len(losses), str(inference_steps), -losses[-1]
 
 
-def run_learn(data: jk.Dataset, model: jk.Model) -> tuple[int, str, float]:
-    """Run `jk.learn` and count its evaluations."""
-    import sys
-
+def run_learn(data: jk.Dataset, model: jk.Model, units: bool = True) -> tuple[int, str, float]:
+    """Run `jk.learn`, with the units of its parameters or all of them one; count evaluations."""
     module, steps = sys.modules[jk.learn.__module__], []
-    evaluate = module._evaluate
+    evaluate, changes = Evidence.evaluate, module.typical_changes
 
     def counted(*arguments):
         evaluation = evaluate(*arguments)
         steps.append(int(evaluation.steps))
         return evaluation
 
-    module._evaluate = counted
+    Evidence.evaluate = counted
+    if not units:
+        module.typical_changes = lambda free, data: np.ones_like(changes(free, data))
     _, history = jk.learn(model, data)
+    Evidence.evaluate, module.typical_changes = evaluate, changes
     return len(steps), str(sum(steps)), history.values.max()
 
 
@@ -122,6 +124,7 @@ def main() -> None:
     start = make_objective(data, model)
     runs = {
         "learn": lambda: run_learn(data, model),
+        "all units one": lambda: run_learn(data, model, units=False),
         "optax.lbfgs": lambda: run_optax(*start),
         "optimistix.LBFGS": lambda: run_optimistix(*start),
     }

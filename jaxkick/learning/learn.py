@@ -34,6 +34,7 @@ from jaxkick.learning.objective import (
     named_values,
     perturb,
     split,
+    typical_changes,
 )
 from jaxkick.learning.optimizers import LBFGS, AbstractOptimizer, Limits, Optax, Run, RunStatus
 from jaxkick.learning.predictive import Predictive, PredictiveObjective
@@ -185,7 +186,7 @@ def learn(
     keys = jax.random.split(key, restarts) if restarts else []
     starts = [free, *(perturb(free, each, jitter) for each in keys)]
     size = min(len(starts), _choose_batch_size(data) if batch_size is None else batch_size)
-    rule = LBFGS() if optimizer is None else Optax(optimizer)
+    rule = LBFGS(typical_changes(free, data)) if optimizer is None else Optax(optimizer)
     report = partial(_write_progress, goal.label) if progress is True else progress or None
     limits = Limits(max_steps, tol, rule.patience if patience is None else patience)
     try:

@@ -19,6 +19,7 @@ from jaxkick.inference.methods import AbstractMethod
 from jaxkick.inference.problem import Sites, make_problem, no_sites
 from jaxkick.inference.solve import Solution, every_observation, fixed_point, solve
 from jaxkick.inference.status import Status
+from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, Fixed, Tied
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "named_values",
     "perturb",
     "split",
+    "typical_changes",
 ]
 
 # Longer inference is hardly worth a step of the optimizer.
@@ -241,6 +243,34 @@ def split(model: Any) -> tuple[PyTree, Template]:
         )
     # Arrays with an explicit type are not weakly typed, so that one program serves all steps.
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), free), Template(rest)
+
+
+def typical_changes(free: PyTree, data: Dataset) -> np.ndarray:
+    """Return changes of the free parameters that matter about equally, the largest being one.
+
+    The evidence has a curvature of about one half in the logarithm of a variance for each score
+    that is drawn with it: the home advantage is a single one, the skills of a league are many. A
+    parameter of the likelihood is informed by all observations. All changes are one if `free` is
+    not a `Model`.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(free)
+    if not isinstance(free, Model):
+        return np.ones(sum(leaf.size for _, leaf in leaves))
+    index, used = data.index, data.index.counts > 0
+    drawn = {
+        group: int(np.sum(used & (index.feature_group == number)))
+        for number, group in enumerate(index.groups)
+    }
+
+    def curvature(path: tuple, leaf: Array) -> float:
+        part, group = path[0].name, getattr(path[1], "key", None)
+        if part == "likelihood":
+            return 0.1 * len(data)
+        return 1.0 if leaf.ndim and part == "mean" else 0.5 * drawn.get(group, sum(drawn.values()))
+
+    curvatures = [np.full(leaf.size, curvature(path, leaf)) for path, leaf in leaves]
+    changes = 1.0 / np.sqrt(np.maximum(np.concatenate(curvatures), 0.5))
+    return changes / changes.max()
 
 
 def perturb(free: PyTree, key: Key[Array, ""], jitter: float) -> PyTree:

@@ -6,19 +6,24 @@ one evaluation: the caller evaluates `run.trial` and calls `advance`, which acce
 trial and proposes the next one. One compiled copy of the objective serves all evaluations, and
 `vmap` batches restarts.
 
+Directions are found in units of the parameters that matter about equally
+(`objective.typical_changes`). Without them, L-BFGS creeps along parameters that few scores inform,
+such as those of the home advantage.
+
 The alternatives below start from the poor start of benchmarks/learning.py, with warm starts. The
 cells show evaluations, inference steps in them (unknown inside optax's line search), and nats below
-the best value.
+the best value (`python benchmarks/optimizers.py`, also with `--case nba`).
 
-|                          | Bundesliga with home advantage | NBA            |
-|--------------------------|--------------------------------|----------------|
-| this module              | 55, 429, 0.04                  | 16, 340, 0.00  |
-| optax.lbfgs 0.2.8        | 51, -, 0.69                    | 31, -, 0.00    |
-| optimistix.LBFGS 0.1.0   | 83, 1125, 0.00                 | 39, 1364, 0.00 |
+|                              | Bundesliga with home advantage | NBA          |
+|------------------------------|--------------------------------|--------------|
+| this module                  | 26, 66, 0.02                   | 16, 43, 0.00 |
+| this module, all units one   | 36, 72, 0.02                   | 16, 43, 0.00 |
+| optax.lbfgs 0.2.8            | 66, -, 0.03                    | 31, -, 0.00  |
+| optimistix.LBFGS 0.1.0       | 104, 224, 0.00                 | 30, 121, 0.00|
 
-The line search of optax compiles the objective several times (20 to 25 s instead of 9 s) and
-returns no sites. Why optimistix takes more inference steps was not traced; its longer first trial
-may be a reason.
+The line search of optax compiles the objective several times (37 instead of 8 s on a busy machine)
+and returns no sites. optimistix stops only when steps are small; here it was stopped when the last
+25 evaluations gained less than 0.01 nats.
 """
 
 import abc
@@ -220,11 +225,14 @@ class LBFGS(AbstractOptimizer):
     further, and the search goes along the gradient; where that fails too, the run has stalled.
 
     Attributes:
+        units: changes of the parameters that matter about equally. Directions are found in these
+            units, in which curvatures are similar.
         transformation: from gradients to negative directions.
     """
 
     patience: ClassVar[int] = 5
 
+    units: Float[np.ndarray, " D"]
     transformation: optax.GradientTransformation = eqx.field(static=True, default=_DIRECTIONS)
 
     def init(self, point: PyTree, unknown: Evaluation) -> _LineSearch:
@@ -279,15 +287,16 @@ class LBFGS(AbstractOptimizer):
         """Begin a search from a new point."""
         fresh = ~search.bends
         # One vector instead of many leaves: the update compiles in a fraction of the time.
-        flat = _flat(point)
+        units = jnp.asarray(self.units)
+        flat, gradient = _flat(point) / units, _flat(now.gradient) * units
         curvature = _select(fresh, self.transformation.init(flat), search.curvature)
         with _standard_promotion():
-            updates, curvature = self.transformation.update(_flat(now.gradient), curvature, flat)
-        direction = _unflatten(jnp.negative(updates), point)
+            updates, curvature = self.transformation.update(gradient, curvature, flat)
+        direction = _unflatten(-updates * units, point)
         slope = _vdot(now.gradient, direction)
-        # L-BFGS takes the curvature of untried directions from the others, which may be hundreds
-        # of times larger. The gain along one parameter of curvature 1 counts as well: a variance
-        # that only one feature informs has a curvature of about one half in its logarithm.
+        # The curvature along untried directions may be far less than assumed. The gain along one
+        # parameter of curvature 1 counts as well: a variance that only one feature informs has a
+        # curvature of about one half in its logarithm.
         gain = jnp.maximum(-0.5 * slope, 0.5 * jnp.square(_largest(now.gradient)))
         size = jnp.minimum(1.0, _MAX_FIRST_TRIAL / _largest(direction))
         usable = (slope < 0) & jnp.isfinite(slope)

@@ -12,6 +12,7 @@ import scipy.optimize
 
 import jaxkick as jk
 from jaxkick.learning import RunStatus
+from jaxkick.learning.objective import split
 from tests.learning.simulate import (
     TRUTH,
     dense_evidence,
@@ -165,6 +166,21 @@ def test_continues_along_a_flat_direction():
     assert history.converged
     assert abs(np.log(float(model.kernel["bias"].variance.value) / 4.0)) < 0.4
     np.testing.assert_allclose(model.likelihood.variance.value, 1.0, rtol=0.15)
+
+
+def test_parameters_that_few_scores_inform_are_learnt_as_quickly(monkeypatch):
+    table = {name: column[-612:] for name, column in jk.datasets.load_bundesliga().items()}
+    sides = {"time": "date", "first": "home", "second": "away", "home": True}
+    data = jk.Dataset.from_frame(table, result=("home_goals", "away_goals"), **sides)
+    module, steps = sys.modules[jk.learn.__module__], []
+    free, _ = split(jk.suggest_model(data))
+    units = module.typical_changes(free, data)
+    np.testing.assert_allclose(np.unique(units**-2), [1.0, len(data.names) - 1, 0.2 * len(data)])
+    for changes in (units, np.ones_like(units)):
+        monkeypatch.setattr(module, "typical_changes", lambda *_, changes=changes: changes)
+        steps.append(jk.learn(None, data)[1].values)
+    assert len(steps[0]) < 0.8 * len(steps[1])
+    np.testing.assert_allclose(steps[0][-1], steps[1][-1], atol=0.05)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
