@@ -1,6 +1,6 @@
 """Measure what newcomers, learning from forecasts and recalibration bring to forecasts.
 
-    python benchmarks/forecasts.py [nba atp football chess goals]
+    python benchmarks/forecasts.py [nba atp football chess goals noise]
 
 For each data set: the suggested model without newcomers, learnt before the test part by the log
 evidence; the same with newcomers, with newcomers whose mean fades, and learnt by the predictive
@@ -9,7 +9,8 @@ the log loss, the paired difference to the first row with its 95 % interval, the
 on forecast log-odds, and seconds of learning and of predicting. Negative differences are better.
 
 `goals` compares four readings of the goals of football: results, normal differences, differences
-in ordered levels (which `suggest_model` chooses), and counts.
+in ordered levels (which `suggest_model` chooses), and counts. `noise` compares a constant scale of
+noise with one that drifts, on the main tour of ATP from 1991 on.
 """
 
 import argparse
@@ -173,15 +174,35 @@ def run_goals() -> None:
         print(f"{name:12s} {found[name].log_losses.mean():.5f}  {difference}", flush=True)
 
 
+def run_noise() -> None:
+    """Forecast tennis of 2010 to 2017, year by year, with a constant and a drifting noise scale."""
+    games, found = read_atp(), {}
+    games = games[games.level == "tour"]
+    for drifts in (False, True):
+        data = jk.Dataset.from_frame(
+            games, time="date", first="first", second="second", noise_effects=drifts
+        )
+        began, mask = time.perf_counter(), data.index.times < data.index.to_time("2010-01-01")
+        start = jk.suggest_model(data, newcomers=False, mask=mask)
+        model, history = jk.learn(start, data, mask=mask)
+        print(f"{history}\n{model.describe()}", flush=True)
+        found[drifts] = ev.walk_forward(model, data, "2010-01-01", every="year")
+        seconds = time.perf_counter() - began
+        show("drifting noise" if drifts else "constant noise", found[drifts], found[False],
+             sum(history.seconds[-1:]), seconds)  # fmt: skip
+
+
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("cases", nargs="*", default=list(CASES), choices=[*CASES, "goals", []])
+    parser.add_argument(
+        "cases", nargs="*", default=list(CASES), choices=[*CASES, "goals", "noise", []]
+    )
     parser.add_argument("--steps", type=int, default=30, help="steps of learning, at most")
     options = parser.parse_args()
     for name in options.cases:
-        if name == "goals":
-            run_goals()
+        if name in others:
+            others[name]()
             continue
         case = CASES[name]()
         tested = int((case.data.index.times >= case.data.index.to_time(case.start)).sum())

@@ -353,8 +353,13 @@ def describe(name: str) -> dict[str, Any]:
         "version": known or "own code",
         "lines": len(lines),
         "date": date.today().isoformat(),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """The machine in a few words."""
+    return f"{os.cpu_count()} cores, {platform.machine()}"
 
 
 # The page
@@ -382,9 +387,31 @@ yet: StarCraft, kickscore, TrueSkill Through Time, whole-history-rating and Dixo
 """
 
 
+_VOTES = """## Votes on language models
+
+`python benchmarks/votes.py`: 1,374,996 wins, losses and ties of 129 models in the Chatbot Arena
+up to August 2024, which leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all
+votes, which the models have seen, as leaderbot publishes it; of a random fifth of the votes; and of
+all votes on a random fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the
+suggested model (`OrdinalProbit`), *logit* has `OrdinalLogit` instead, and *pairs* a further skill
+of each pair.
+"""
+
+_CLOSING = """## Elsewhere
+
+- Formula 1 beside TrueSkillThroughTime, openskill and the order of the grid:
+  `benchmarks/README.md`, "Rankings".
+- The paper's tables, FiveThirtyEight's Elo, and models chosen by hand: `benchmarks/README.md`,
+  "The paper's tables" and "Best models".
+- Other games in the format of EsportsBench: `python benchmarks/rivals.py run --file matches.csv
+  --start 2024-01-01`. EsportsBench itself could not be downloaded for this page.
+"""
+
+
 def page(_: argparse.Namespace) -> None:
     """Write the page of the guide and its plots."""
     results = json.loads(RESULTS.read_text())
+    votes = results.pop("votes", {})
     parts = [
         _OPENING,
         "## Where jaxkick is not the best\n",
@@ -395,6 +422,7 @@ def page(_: argparse.Namespace) -> None:
         for protocol in ("frozen", "monthly"):
             if protocol in task:
                 parts += [f"## {task['title']}: {protocol}\n", tabulate(name, task[protocol])]
+    parts += [*tabulate_votes(votes), _CLOSING]
     draw(results, PAGE.parent / "images" / "rivals.png")
     parts.insert(1, "![Differences of log loss from jaxkick, with intervals](images/rivals.png)\n")
     PAGE.write_text("\n".join(parts))
@@ -480,6 +508,17 @@ def tabulate(name: str, cells: dict) -> str:
             f"61.54, Elo 61.71. The same measure here: {scores}.\n"
         )
     return "\n".join(f"| {' | '.join(row)} |" for row in lines) + "\n" + closing
+
+
+def tabulate_votes(votes: dict) -> list[str]:
+    """The table of `votes.py`, best first."""
+    head = ["system", "in sample", "published", "new votes", "new pairs", "processor time"]
+    rows = [head, ["---"] * len(head)]
+    for name, cell in sorted(votes.items(), key=lambda item: item[1]["new_votes"]):
+        published = f"{cell['published']:.4f}" if "published" in cell else ""
+        losses = [f"{cell[each]:.5f}" for each in ("in_sample", "new_votes", "new_pairs")]
+        rows.append([name, losses[0], published, *losses[1:], f"{cell['seconds']:.0f} s"])
+    return [_VOTES, "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"]
 
 
 def draw(results: dict, path: Path) -> None:
