@@ -11,14 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxkick.data.columns import (
-    as_column,
-    check_length,
-    holds_texts,
-    is_missing,
-    to_floats,
-    to_list,
-)
+from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.schema import ATTACK, DEFENCE, GENERAL, HOME, Schema, check_aspect_name
 from jaxkick.data.sides import general_skill
 from jaxkick.errors import DataError, did_you_mean, invalid, plain
@@ -187,11 +180,10 @@ def _read_part(values: Any, argument: str, num_rows: int) -> np.ndarray | list |
         return [values] * num_rows
     if isinstance(values, (int, float, np.number)):
         return to_floats(values, argument, num_rows)
-    column = as_column(values, argument)
+    column = as_column(values, argument, num_rows)
     if not holds_texts(column):
         return to_floats(column, argument, num_rows)
-    check_length(column, argument, num_rows)
-    return [None if is_missing(label) or label == "" else str(label) for label in to_list(column)]
+    return [None if is_missing(label) else str(label) for label in to_list(column)]
 
 
 def _check_labels(known: AspectNames, role: str, labels: Sequence[str], argument: str) -> None:

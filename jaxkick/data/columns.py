@@ -17,7 +17,6 @@ __all__ = [
     "Column",
     "TimeScale",
     "as_column",
-    "check_length",
     "chunks",
     "holds_texts",
     "is_boolean",
@@ -55,8 +54,19 @@ _EPOCH_YEAR = 1970.0
 _DAY = 86_400_000_000  # microseconds
 
 
-def as_column(values: Any, argument: str) -> Column:
-    """Read a column from a series, an array or an iterable, as a series, array or list."""
+def as_column(values: Any, argument: str, num_rows: int | None = None) -> Column:
+    """Read a column as a series, array or list, and check its length if `num_rows` is given."""
+    column = _as_column(values, argument)
+    if num_rows is not None and len(column) != num_rows:
+        raise DataError(
+            f"{{argument}} has {len(column):,} values for {num_rows:,} observations",
+            "Pass one value for each observation.",
+            argument=argument,
+        )
+    return column
+
+
+def _as_column(values: Any, argument: str) -> Column:
     if isinstance(values, (nw.Series, list)):
         return values
     if isinstance(values, np.ma.MaskedArray):
@@ -78,16 +88,6 @@ def as_column(values: Any, argument: str) -> Column:
         "but must hold one value for each observation",
         "Pass a series, an array or a list.",
     )
-
-
-def check_length(column: Column, argument: str, num_rows: int) -> None:
-    """Check that a column has one value for each observation."""
-    if len(column) != num_rows:
-        raise DataError(
-            f"{{argument}} has {len(column):,} values for {num_rows:,} observations",
-            "Pass one value for each observation.",
-            argument=argument,
-        )
 
 
 def chunks(column: Column) -> Iterator[tuple[slice, list]]:
@@ -115,8 +115,7 @@ def to_floats(values: Any, argument: str, num_rows: int) -> np.ndarray:
     """Convert numbers to a new float64 array, NaN where missing; one number fills all rows."""
     if values is not None and isinstance(values, _NUMBERS):
         return np.full(num_rows, values, np.float64)
-    column = as_column(values, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(values, argument, num_rows)
     if isinstance(column, nw.Series):
         numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
         column = (column.cast(nw.Float64) if numeric else column).to_numpy()

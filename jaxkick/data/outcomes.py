@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxkick.data.columns import (
     as_column,
-    check_length,
     holds_texts,
     is_boolean,
     is_missing,
@@ -90,8 +89,7 @@ def read_outcomes(
     if np.isscalar(given):
         outcomes = to_floats(given, "outcome", num_rows)
         return (2.0 * outcomes - 1.0 if is_boolean(given) else outcomes), meaning
-    column = as_column(given, "outcome")
-    check_length(column, "outcome", num_rows)
+    column = as_column(given, "outcome", num_rows)
     if meaning is None and holds_texts(column, mixed=True):
         signs = match_sides(to_list(column), *sides) if sides else None
         meaning = WORDS if signs is None or not signs.any() else WINNER

@@ -8,13 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxkick.data.aspect_columns import SideAspects, read_aspects
-from jaxkick.data.columns import (
-    as_column,
-    holds_texts,
-    is_missing,
-    to_floats,
-    to_list,
-)
+from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.reading import naming_columns, read_frame
 from jaxkick.data.schema import HOME, Feature

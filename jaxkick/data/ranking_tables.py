@@ -9,7 +9,6 @@ from jaxkick.data.columns import (
     NUMBER,
     Column,
     as_column,
-    check_length,
     is_missing,
     take_rows,
     to_floats,
@@ -54,7 +53,7 @@ class RankedSides(NamedTuple):
     def pick(self, column: Column, argument: str) -> Column:
         """Take the value of each side from a column; note teams with members that differ."""
         num_rows = len(self.labels if self.sides is None else self.sides)
-        check_length(column, argument, num_rows)
+        column = as_column(column, argument, num_rows)
         if self.sides is not None and len(self.sides) > len(self.rows):
             first = to_list(take_rows(column, self.rows[self.sides]))
             pairs = zip(to_list(column), first, strict=True)
@@ -158,14 +157,11 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
         DataError: if columns differ in length, or a number cannot be read.
     """
     names, vocabulary = to_list(competitor), Vocabulary()
-    event = as_column(event, "event")
-    check_length(event, "event", len(names))
-    events = vocabulary.encode(event, "event")
+    events = vocabulary.encode(as_column(event, "event", len(names)), "event")
     rows = sides = np.arange(len(names))
     if team is not None:
-        team = as_column(team, "team")
-        check_length(team, "team", len(names))
-        sides, names = _join_teams(events, names, to_list(team))
+        teams = to_list(as_column(team, "team", len(names)))
+        sides, names = _join_teams(events, names, teams)
         rows = np.unique(sides, return_index=True)[1]
     ranked = RankedSides(
         names, events[rows], rows, sides, vocabulary.names(), None, rank is None, uneven={}
@@ -180,10 +176,9 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
 
 def read_wide(columns: Sequence[Column]) -> RankedSides:
     """Read one event from each row, with competitors from the first place to the last."""
-    for column in columns:
-        check_length(column, "competitor", len(columns[0]))
+    places = [to_list(as_column(each, "competitor", len(columns[0]))) for each in columns]
     cells = []
-    for row in zip(*map(to_list, columns), strict=True):
+    for row in zip(*places, strict=True):
         there = [not is_missing(name) for name in row]
         # Empty cells between names are kept, and refused as missing names.
         cells.append(row[: max(1, len(there) - there[::-1].index(True) if any(there) else 0)])
@@ -198,8 +193,7 @@ def read_wide(columns: Sequence[Column]) -> RankedSides:
 
 def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:
     """Read numbers; NaN for missing cells and words such as "DNF"."""
-    column = as_column(column, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(column, argument, num_rows)
     try:
         return to_floats(column, argument, num_rows)
     except DataError:

@@ -13,7 +13,6 @@ from jaxkick.data.columns import (
     TEXTS,
     Column,
     as_column,
-    check_length,
     chunks,
     holds_texts,
     is_boolean,
@@ -248,8 +247,7 @@ def read_side(
     """
     if isinstance(values, Lineup):
         return _read_lineup(values, sign, vocabulary, argument, num_rows)
-    column = as_column(values, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(values, argument, num_rows)
     if isinstance(column, nw.Series):
         only_names = not column.dtype.is_nested() and column.dtype != nw.Object
     else:
@@ -279,9 +277,8 @@ def read_covariate(
             value=name,
         )
     if not isinstance(values, (int, float, np.number)):
-        values = as_column(values, argument)
+        values = as_column(values, argument, num_rows)
         if holds_texts(values):
-            check_length(values, argument, num_rows)
             labels = to_list(values)
             there = np.array([not is_missing(label) for label in labels])
             codes = vocabulary.encode([Feature(label, str(name)) for label in labels], argument)
@@ -323,9 +320,8 @@ def read_further(
 
     for role, values in labels.items():
         argument = f"interactions[{role!r}]"
-        own, column = Vocabulary(), as_column(values, argument)
-        check_length(column, argument, len(sides[0].features))
-        codes = own.encode(column, argument)
+        own = Vocabulary()
+        codes = own.encode(as_column(values, argument, len(sides[0].features)), argument)
         codes = np.where(own.missing()[codes], np.int32(-1), codes)[:, None]
         further[argument] = [
             Block(encode(role, block.features, codes, own.names()), block.coefficients)
@@ -360,7 +356,7 @@ def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -
     """
     coefficients = np.ones(num_rows)
     if home is not None and home is not True:
-        column = as_column(home, "home")
+        column = as_column(home, "home", num_rows)
         if is_boolean(column):
             raise DataError(
                 "{argument} holds booleans, which do not distinguish neutral ground from the "
@@ -541,8 +537,7 @@ def _read_lineup(
 ) -> Block:
     blocks = []
     for column, part in zip(*lineup, strict=True):
-        names = to_list(as_column(column, argument))
-        check_length(names, argument, num_rows)
+        names = to_list(as_column(column, argument, num_rows))
         there = np.fromiter((not is_missing(name) for name in names), bool, num_rows)
         features = np.full(num_rows, -1, np.int32)
         features[there] = vocabulary.encode(list(compress(names, there)), argument)
