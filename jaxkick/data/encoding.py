@@ -22,7 +22,6 @@ from jaxkick.chains.layout import (
     pack,
     plan_layout,
 )
-from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.directory import AbstractDirectory, Played
 from jaxkick.data.observations import AbstractRecord, Observations
 from jaxkick.data.schema import group_of
@@ -123,11 +122,6 @@ class Index(AbstractRecord, AbstractDirectory):
 
     def __repr__(self) -> str:
         return f"Index({len(self.names):,} features, {len(self.times):,} observations)"
-
-    @property
-    def known_aspects(self) -> AspectNames:
-        """The names of the aspects of competitors."""
-        return AspectNames(self.aspect_names, self.aspect_roles)
 
     @property
     def unit(self) -> str | None:
@@ -335,13 +329,7 @@ def encode(
     row_length: int | None = None,
     room: Room | None = None,
 ) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
-    """Build the chains of a data set, the slots of its observations, and the index.
-
-    Args:
-        observations: the observations.
-        dtype: floating-point type of the chains.
-        row_length: steps of the rows of every chain, or `None` to choose them.
-        room: shapes that are used again if everything fits.
+    """Build the chains of a data set, with the shapes in `room` if everything fits.
 
     Returns:
         The index, the chains, and the slots with those of padding.
