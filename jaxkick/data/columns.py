@@ -279,6 +279,13 @@ def look_like_dates(times: np.ndarray) -> bool:
     return bool(np.all(likely & (times % 1 == 0) & (year >= 1500) & (year <= 2500)))
 
 
+def show_time(time: Any) -> str:
+    """Write a time, to the millisecond, without the time of day at midnight."""
+    if isinstance(time, np.datetime64):
+        return str(time.astype("datetime64[ms]")).removesuffix("T00:00:00.000")
+    return str(time)
+
+
 def _read_times(column: Column, argument: str) -> np.ndarray:
     """Read a column as new float64 numbers or as `datetime64[us]`."""
     if isinstance(column, nw.Series):

@@ -8,17 +8,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.columns import show_time
 from jaxkick.data.observations import Observations
 from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.ranking_tables import dense_places
-from jaxkick.data.schema import (
-    ATTACK,
-    DEFENCE,
-    HOME,
-    WINNER,
-    Feature,
-    Schema,
-)
+from jaxkick.data.schema import ATTACK, DEFENCE, HOME, WINNER, Feature, Schema
 from jaxkick.errors import DataError, invalid
 
 __all__ = [
@@ -355,7 +349,4 @@ def _spread(
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        # To the millisecond, without a time of day at midnight.
-        return str(value.astype("datetime64[ms]")).removesuffix("T00:00:00.000")
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else show_time(value)

@@ -95,14 +95,7 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
 
 
 def plotting_library(path: str | Path | None) -> str:
-    """Read the source of plotly.js.
-
-    Args:
-        path: a file with the source; the installed plotly package if `None`.
-
-    Raises:
-        ImportError: if plotly is not installed and `path` is `None`.
-    """
+    """Read the source of plotly.js from a file, or from the installed plotly package."""
     if path is not None:
         return Path(path).read_text(encoding="utf-8")
     try:
