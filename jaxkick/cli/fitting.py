@@ -174,18 +174,7 @@ def write_products(
     curves: Sequence[Hashable],
     title: str,
 ) -> list[Path]:
-    """Write tables, a plot of scores and the report to the folder of the model.
-
-    Args:
-        folder: the folder.
-        posterior: the posterior.
-        tables: tables by file name; the report also shows the forecasts.
-        curves: the competitors in the plot.
-        title: the title of the report.
-
-    Returns:
-        The files.
-    """
+    """Write tables by file name, a plot of the scores of some competitors, and the report."""
     written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
     forecasts = tables["forecasts"].items()
     chances = {name: column for name, column in forecasts if not name.startswith("score_")}

@@ -197,15 +197,7 @@ def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: 
 def read_fixtures(
     path: Path, reading: Reading, schema: Schema, data: Dataset, newcomers: bool
 ) -> Matches:
-    """Read future matches, with the kind of times and the competitors of the data.
-
-    Args:
-        path: the file.
-        reading: options for reading it.
-        schema: the columns of the fitted file.
-        data: the fitted matches.
-        newcomers: whether unknown competitors are allowed.
-    """
+    """Read future matches with the columns, the kind of times and the competitors of the data."""
     matches = read_matches(path, reading, schema, with_outcome=False)
     if isinstance(schema.time, str):
         with file_errors(matches.table):
@@ -232,7 +224,7 @@ def read_fixtures(
 def forecast_file(
     posterior: Posterior, path: Path, reading: Reading, newcomers: bool
 ) -> dict[str, Any]:
-    """Forecast the matches of a file; `newcomers` allows unknown competitors."""
+    """Forecast the matches of a file."""
     matches = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(matches.table):
         return posterior.forecast(matches.columns, allow_unknown=newcomers)
@@ -280,18 +272,7 @@ def simulate_file(
     draws: int,
     seed: int,
 ) -> tuple[LeagueTable, Simulated]:
-    """Simulate the matches of a file, and compute the final tables.
-
-    Args:
-        posterior: the posterior.
-        path: the file.
-        reading: options for reading it.
-        newcomers: whether unknown competitors are allowed.
-        played: the matches of the season that were played.
-        rules: points, tie-breakers and zones, as in `league_table`.
-        draws: the number of draws.
-        seed: the seed of the random numbers.
-    """
+    """Simulate the matches of a file; count those played before in the final tables."""
     fixtures = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(fixtures.table):
         options = {"seed": seed, "allow_unknown": newcomers}

@@ -144,18 +144,7 @@ def dense_places(events: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any) -> RankedSides:
-    """Read sides of events from rows or teams.
-
-    Args:
-        competitor: the name of the competitor in each row, or the names of a side.
-        event: the event of each row.
-        team: the team of each row, or `None`; the members of a team are one side.
-        rank: the rank of each row, or `None`.
-        points: the points of each row, or `None`.
-
-    Raises:
-        DataError: if columns differ in length, or a number cannot be read.
-    """
+    """Read sides of events: each row is one, or all rows of a team; `None` for absent columns."""
     names, vocabulary = to_list(competitor), Vocabulary()
     events = vocabulary.encode(as_column(event, "event", len(names)), "event")
     rows = sides = np.arange(len(names))

@@ -223,11 +223,7 @@ class Schema:
         outcomes: Any = None,
         **plain: Any,
     ) -> "Schema":
-        """Make a schema from the arguments of `Dataset.from_frame`.
-
-        Raises:
-            DataError: if an argument does not name columns.
-        """
+        """Make a schema from the arguments of `Dataset.from_frame`."""
         return cls(
             first=_read_side("first", first),
             second=_read_side("second", second),
@@ -257,11 +253,7 @@ class Schema:
         aspects: Any = None,
         dnf: Any = "last",
     ) -> "Schema":
-        """Make a schema from the arguments of `Dataset.from_rankings`.
-
-        Raises:
-            DataError: if arguments are missing or contradict each other.
-        """
+        """Make a schema from the arguments of `Dataset.from_rankings`."""
         if dnf not in ("last", "drop"):
             raise invalid("dnf", dnf, "but must be 'last' or 'drop'")
         covariates = tuple(read_mapping("features", features).items())
@@ -443,11 +435,7 @@ NO_TABLE = Schema(time=0.0)
 
 
 def read_groups(groups: Groups) -> Groups:
-    """Check the user's rule for the groups; copy a mapping.
-
-    Raises:
-        DataError: if it is not a mapping, a function or `None`.
-    """
+    """Check the user's rule for the groups; copy a mapping."""
     if isinstance(groups, Mapping):
         return dict(groups)
     if groups is not None and not callable(groups):
@@ -460,11 +448,7 @@ def read_groups(groups: Groups) -> Groups:
 
 
 def group_of(groups: Groups, feature: Hashable) -> str:
-    """The group of a feature: by the user's rule, else its role, else `"skill"`.
-
-    Raises:
-        DataError: if the rule's answer is not a string.
-    """
+    """The group of a feature: by the user's rule, else its role, else `"skill"`."""
     if callable(groups):
         group = groups(feature)
     else:
@@ -481,11 +465,7 @@ def group_of(groups: Groups, feature: Hashable) -> str:
 
 
 def check_aspect_name(name: Any, argument: str = "aspects") -> None:
-    """Check that the name of an aspect is a text other than that of the general skill.
-
-    Raises:
-        DataError: if it is not.
-    """
+    """Check that the name of an aspect is a text other than that of the general skill."""
     if not isinstance(name, str):
         problem = "{argument} has the name {value}, but names of aspects are texts"
         raise DataError(problem, argument=argument, value=name)
@@ -498,11 +478,7 @@ def check_aspect_name(name: Any, argument: str = "aspects") -> None:
 
 
 def read_mapping(argument: str, values: Any) -> Mapping:
-    """Check that an argument is a mapping; `None` is read as an empty one.
-
-    Raises:
-        DataError: if it is not.
-    """
+    """Check that an argument is a mapping; `None` is read as an empty one."""
     if values is None or isinstance(values, Mapping):
         return values or {}
     raise invalid(argument, values, "but must be a mapping from names to columns")

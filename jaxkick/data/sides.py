@@ -419,15 +419,8 @@ def split_counts(
     """Make two observations of every match: the count of each side.
 
     The count of a side depends on its attack, the defence of the other side, the `level` of all
-    counts, and the covariates, which have the opposite sign for the second side.
-
-    Args:
-        first: the first side.
-        second: the second side.
-        covariates: further features.
-        vocabulary: the names.
-        places: the positions of attack and defence among the aspects; `None` if they are separate
-            features.
+    counts, and the covariates, which have the opposite sign for the second side. `places` has the
+    positions of attack and defence among the aspects; `None` if they are separate features.
 
     Returns:
         Two rows for each match, and the names with new codes.
@@ -472,12 +465,8 @@ def _alternate(first: Block, second: Block) -> Block:
 def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:
     """Make two observations of every match: its score, and its log factor of the margin of ties.
 
-    The second is the sum of a feature of each competitor of both sides.
-
-    Args:
-        block: the features of each match's score.
-        sides: the competitors of each side.
-        vocabulary: the names; the `Feature` of each competitor is added to them.
+    The second is the sum of a feature of each competitor of both sides, which is added to the
+    vocabulary.
     """
     names, both = vocabulary.names(), join(sides)
     used = np.unique(both.features[both.features >= 0])
@@ -487,12 +476,7 @@ def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Bl
 
 
 def add_noise(block: Block, vocabulary: Vocabulary) -> Block:
-    """Make two observations of every match: its score, and the log scale of its noise.
-
-    Args:
-        block: the features of each match's score.
-        vocabulary: the names; the shared feature is added to them.
-    """
+    """Make two observations of every match: its score, and the log scale of its noise."""
     code, count = vocabulary.encode([NOISE], NOISE)[0], len(block.features)
     return _add_second(block, Block(np.full((count, 1), code, np.int32), np.ones((count, 1))))
 
