@@ -16,7 +16,7 @@ from jaxkick._xla import is_known
 from jaxkick.chains.devices import put
 from jaxkick.chains.layout import Chain
 from jaxkick.data.columns import look_like_dates, show_time
-from jaxkick.data.encoding import Entries, Index, Location, Room, Shape, encode
+from jaxkick.data.encoding import Entries, Index, Location, Room, encode
 from jaxkick.data.events import Events, make_events
 from jaxkick.data.observations import Observations, OutcomeDomain, join_observations
 from jaxkick.data.reading import (
@@ -420,9 +420,7 @@ class Dataset(eqx.Module):
         room = None
         if like is not None:
             width = max(width, like.slots.shape[1])
-            chains = zip(like.chains, like.index.shapes, strict=True)
-            shapes = {chain.group: Shape(*shape, chain.linked) for chain, shape in chains}
-            room = Room(len(like.slots), shapes, len(like))
+            room = Room(len(like.slots), {chain.group: chain for chain in like.chains}, len(like))
         if width > observations.features.shape[1]:
             observations = replace(observations, **observations.block.widen(width)._asdict())
         index, chains, slots = encode(observations, kind, row_length, room)

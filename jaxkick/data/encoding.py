@@ -27,7 +27,7 @@ from jaxkick.data.observations import AbstractRecord, Observations
 from jaxkick.data.schema import group_of
 from jaxkick.errors import DataError
 
-__all__ = ["Entries", "Index", "Location", "Room", "Shape", "encode", "padded_size"]
+__all__ = ["Entries", "Index", "Location", "Room", "encode", "padded_size"]
 
 # If the number of entries or observations has at most this many bits, sizes are powers of two.
 _COARSE_BITS = 12
@@ -268,25 +268,17 @@ class Index(AbstractRecord, AbstractDirectory):
         return digest.digest()
 
 
-class Shape(NamedTuple):
-    """The shape of a chain; rows may begin within a feature if it is `linked`."""
-
-    steps: int
-    rows: int
-    linked: bool
-
-
 class Room(NamedTuple):
-    """Shapes that are kept if all observations fit into them.
+    """Chains with shapes that are kept if all observations fit into them.
 
     Attributes:
         observations: number of observations with padding.
-        shapes: the shape of each group's chain.
+        chains: the chain of each group.
         used: number of observations without padding.
     """
 
     observations: int
-    shapes: dict[str, Shape]
+    chains: dict[str, Chain]
     used: int
 
     def growth(self, count: int) -> float:
@@ -398,8 +390,8 @@ def _plan(
     """The number of observations with padding, and the layout of every chain."""
     growth, counts = 1.0, [order.counts[members] for members in order.members]
     if room is not None:
-        shapes = [room.shapes.get(group) for group in order.groups]
-        fitted = [shape and _fit(each, shape) for each, shape in zip(counts, shapes, strict=True)]
+        chains = [room.chains.get(group) for group in order.groups]
+        fitted = [_fit(each, chain) for each, chain in zip(counts, chains, strict=True)]
         kept = [layout for layout in fitted if layout is not None]
         if count <= room.observations and len(kept) == len(fitted):
             return room.observations, kept
@@ -431,10 +423,12 @@ def _lay_out(counts: np.ndarray, row_length: int | None, growth: float) -> Layou
     return packed._replace(rows=max(rows, packed.rows))
 
 
-def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:
-    """Lay out features in a chain of this shape; `None` if they do not fit."""
-    steps, rows, linked = shape
-    if linked:
+def _fit(counts: np.ndarray, chain: Chain | None) -> Layout | None:
+    """Lay out features in the shape of a chain; `None` if they do not fit."""
+    if chain is None:
+        return None
+    steps, rows = chain.gap.shape
+    if chain.linked:
         fits = counts.sum() <= steps * rows
         return Layout(steps, rows, np.cumsum(counts) - counts, linked=True) if fits else None
     if counts[0] > steps or (packed := pack(counts, steps)).rows > rows:
