@@ -8,22 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Checks",
-    "DataError",
-    "DroppedWarning",
-    "OnInvalid",
-    "check_choice",
-    "check_count",
-    "check_least",
-    "check_probability",
-    "did_you_mean",
-    "invalid",
-    "plain",
-    "suggest_names",
-    "warn_caller",
-]
-
 OnInvalid: TypeAlias = Literal["raise", "drop"]
 
 _SHOWN = 5

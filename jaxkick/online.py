@@ -44,18 +44,6 @@ from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 
-__all__ = [
-    "GroupState",
-    "Matches",
-    "Past",
-    "Roster",
-    "Rule",
-    "Stream",
-    "check_online",
-    "lay_out",
-    "predict_blocks",
-]
-
 EMPTY = np.iinfo(np.int32).max
 """The feature number of an empty slot. It is out of range, so nothing is written there."""
 

@@ -19,8 +19,6 @@ from jaxkick.cli.console import EXIT_CODES, ExitCode, UsageError, guarded
 from jaxkick.cli.options import Every, Invalid, ReadAs
 from jaxkick.cli.output import Format, emit
 
-__all__ = ["app"]
-
 _CURVES = 6
 _DEMO_CURVES = 5
 _DEMO_SHOWN = 10

@@ -18,10 +18,6 @@ from jaxkick.cli.files import FileTable
 from jaxkick.data.columns import NUMBER
 from jaxkick.errors import DataError
 
-__all__ = [
-    "Cells", "read_flags", "read_names", "read_numbers", "read_outcomes", "read_sides", "read_times"
-]  # fmt: skip
-
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),

@@ -28,8 +28,6 @@ from jaxkick.evaluation.rank_forecasts import rank_metrics
 from jaxkick.kernels import Linear, Matern12, Matern32, Matern52, Wiener
 from jaxkick.likelihoods import Logit, OrdinalLogit
 
-__all__ = ["compare_kernels", "compare_with_chance", "compare_with_elo", "model_before"]
-
 _TRAINING_SHARE = 0.8
 _KERNELS = {each.__name__.lower(): each for each in (Matern12, Matern32, Matern52, Wiener, Linear)}
 _USUAL_KERNELS = ("matern12", "matern32", "wiener")

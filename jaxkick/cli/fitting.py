@@ -29,11 +29,6 @@ from jaxkick.simulation import LeagueTable, Simulated
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "PAIRED", "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up",
-    "search_model", "write_products",
-]  # fmt: skip
-
 # Without fixtures, all matches among this many competitors are forecast.
 PAIRED = 4
 

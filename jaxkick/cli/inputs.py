@@ -26,12 +26,6 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
 from jaxkick.simulation import LeagueTable, Simulated, league_table
 
-__all__ = [
-    "MODEL_FILE", "Matches", "competitors", "file_errors", "forecast_file", "known_name",
-    "load_posterior", "model_path", "played_since", "read_dataset", "read_fixtures",
-    "read_matches", "read_rules", "read_scale", "read_time", "schema_of", "simulate_file",
-]  # fmt: skip
-
 MODEL_FILE = "model.jaxkick"
 """The name of the model in the folder that `fit` writes."""
 

@@ -10,8 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Format", "emit", "write_csv"]
-
 Format = StrEnum("Format", ["table", "csv", "json"])
 
 _PAIRS = {

@@ -16,8 +16,6 @@ from jaxkick.data.schema import ATTACK, DEFENCE, GENERAL, HOME, Schema, check_as
 from jaxkick.data.sides import general_skill
 from jaxkick.errors import DataError, did_you_mean, invalid, plain
 
-__all__ = ["AspectNames", "SideAspects", "aspect_vector", "read_aspects"]
-
 
 class AspectNames(NamedTuple):
     """The aspects of a data set.

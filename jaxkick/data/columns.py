@@ -10,25 +10,6 @@ import numpy as np
 
 from jaxkick.errors import DataError, invalid
 
-__all__ = [
-    "NUMBER",
-    "TEXTS",
-    "UNITS",
-    "Column",
-    "TimeScale",
-    "as_column",
-    "chunks",
-    "holds_texts",
-    "is_boolean",
-    "is_missing",
-    "look_like_dates",
-    "plain_value",
-    "read_times",
-    "take_rows",
-    "to_floats",
-    "to_list",
-]
-
 Column: TypeAlias = nw.Series | np.ndarray | list
 
 UNITS = {

@@ -35,8 +35,6 @@ from jaxkick.data.tables import write_observations
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.kernels import Epoch
 
-__all__ = ["Dataset", "check_bits", "concat", "read_alike"]
-
 _ENABLE = "Call `jax.config.update('jax_enable_x64', True)`"
 _FEW = 10
 _SAMPLE = 100_000

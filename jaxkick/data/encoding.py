@@ -27,8 +27,6 @@ from jaxkick.data.observations import AbstractRecord, Observations
 from jaxkick.data.schema import group_of
 from jaxkick.errors import DataError
 
-__all__ = ["Entries", "Index", "Location", "Room", "encode", "padded_size"]
-
 # If the number of entries or observations has at most this many bits, sizes are powers of two.
 _COARSE_BITS = 12
 _GROWTH = 1.25

@@ -17,8 +17,6 @@ from jaxkick.chains.devices import put
 from jaxkick.data.encoding import padded_size
 from jaxkick.data.observations import Observations
 
-__all__ = ["EventBlock", "Events", "make_events"]
-
 _NONE = np.iinfo(np.int32).max
 # Compiling another block takes as long as evaluating this many more sides.
 _BLOCK_COST = 5_000

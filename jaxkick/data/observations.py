@@ -13,11 +13,6 @@ from jaxkick.data.schema import NO_TABLE, Groups, Schema
 from jaxkick.data.sides import Block, Vocabulary, stack
 from jaxkick.errors import DataError, invalid, plain
 
-__all__ = [
-    "AbstractRecord", "Observations", "OutcomeDomain", "check_outcomes", "join_observations",
-    "outcome_problem", "refuse_repeats",
-]  # fmt: skip
-
 _REPEATS = "allow_repeats=True"
 
 

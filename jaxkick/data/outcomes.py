@@ -18,8 +18,6 @@ from jaxkick.data.schema import OUTCOMES, WINNER, WORDS, Meaning
 from jaxkick.data.sides import Lineup, match_sides
 from jaxkick.errors import Checks, DataError, invalid
 
-__all__ = ["Points", "read_outcomes", "read_points", "write_outcomes"]
-
 _WINS = ("win", "w", "won", "h", "home", "first", "true", "1-0")
 _TIES = ("draw", "d", "drawn", "t", "tie", "tied", "1/2-1/2", "½-½", "0.5-0.5")
 _LOSSES = ("loss", "l", "lose", "lost", "a", "away", "second", "false", "0-1")

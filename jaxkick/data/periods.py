@@ -9,8 +9,6 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.encoding import Index
 from jaxkick.errors import DataError, invalid
 
-__all__ = ["Period", "number_periods", "read_time"]
-
 Period: TypeAlias = str | Callable[[np.ndarray], Any]
 """`"day"`, `"week"`, `"month"`, `"year"`, or a function from times to one label for each."""
 

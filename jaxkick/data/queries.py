@@ -25,22 +25,6 @@ from jaxkick.data.sides import (
 )
 from jaxkick.errors import Checks, DataError, did_you_mean, invalid, plain, suggest_names
 
-__all__ = [
-    "Match",
-    "Query",
-    "check_known",
-    "read_covariates",
-    "read_field",
-    "read_match",
-    "read_matches",
-    "read_names",
-    "read_query",
-    "read_ranking",
-    "read_side_aspects",
-    "split_aspects",
-    "unknown_name",
-]  # fmt: skip
-
 
 class Query(NamedTuple):
     """Linear combinations of features at times, and the shape of the answers.

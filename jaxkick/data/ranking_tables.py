@@ -18,8 +18,6 @@ from jaxkick.data.schema import POINTS
 from jaxkick.data.sides import Vocabulary, cell_kind
 from jaxkick.errors import Checks, DataError, invalid, plain
 
-__all__ = ["RankedSides", "dense_places", "read_sides", "read_wide"]
-
 _UNPLACED = {
     "", "-", "\\n", "dnf", "dns", "dnq", "dsq", "dq", "nc", "ret", "r", "d", "w", "wd", "e", "f",
     "n", "cut", "mc", "abandoned", "disqualified", "retired", "withdrawn", "unranked",

@@ -43,18 +43,6 @@ from jaxkick.data.sides import (
 )
 from jaxkick.errors import Checks, DataError, OnInvalid, did_you_mean, invalid, plain
 
-__all__ = [
-    "Columns",
-    "Rules",
-    "library_of",
-    "library_of_columns",
-    "read_arrays",
-    "read_frame",
-    "read_observations",
-    "read_table",
-    "tabulate_pairs",
-]
-
 
 class Columns(NamedTuple):
     """The columns of a table, by what they mean.

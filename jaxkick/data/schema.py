@@ -7,35 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 from jaxkick.data.columns import plain_value
 from jaxkick.errors import DataError, invalid
 
-__all__ = [
-    "ATTACK",
-    "DEFAULT_GROUP",
-    "DEFENCE",
-    "GENERAL",
-    "HOME",
-    "LEVEL",
-    "NOISE",
-    "NO_TABLE",
-    "OUTCOMES",
-    "PAIR",
-    "POINTS",
-    "ROLES",
-    "TIE",
-    "WINNER",
-    "WORDS",
-    "Feature",
-    "Groups",
-    "Meaning",
-    "Pair",
-    "Schema",
-    "SideColumns",
-    "check_aspect_name",
-    "group_of",
-    "read_groups",
-    "read_mapping",
-    "with_role",
-]
-
 DEFAULT_GROUP = "skill"
 """The default group."""
 

@@ -24,27 +24,6 @@ from jaxkick.data.columns import (
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, NOISE, PAIR, TIE, Feature
 from jaxkick.errors import DataError, invalid, plain
 
-__all__ = [
-    "Block",
-    "Lineup",
-    "Side",
-    "Vocabulary",
-    "add_noise",
-    "add_ties",
-    "cell_kind",
-    "check_home",
-    "general_skill",
-    "join",
-    "match_sides",
-    "on_both_sides",
-    "read_covariate",
-    "read_further",
-    "read_home",
-    "read_side",
-    "split_counts",
-    "stack",
-]
-
 Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)

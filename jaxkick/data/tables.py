@@ -15,15 +15,6 @@ from jaxkick.data.ranking_tables import dense_places
 from jaxkick.data.schema import ATTACK, DEFENCE, HOME, WINNER, Feature, Schema
 from jaxkick.errors import DataError, invalid
 
-__all__ = [
-    "AbstractTable",
-    "Columns",
-    "extend_table",
-    "make_table",
-    "name_column",
-    "write_observations",
-]
-
 _SHOWN = 20
 
 
