@@ -101,34 +101,21 @@ class Block(NamedTuple):
         rows = np.flatnonzero(repeated.any(axis=1))
         if not rows.size:
             return
-        order = np.argsort(self.features[rows], axis=1, kind="stable")
-        features, coefficients = (
-            np.take_along_axis(part[rows], order, axis=1)
-            for part in (self.features, self.coefficients)
-        )
-        opens = np.ones(features.shape, bool)
-        opens[:, 1:] = features[:, 1:] != features[:, :-1]
-        begins = np.flatnonzero(opens)
-        back = np.argsort(order, axis=1)
-
-        def add(values: np.ndarray) -> np.ndarray:
-            sums = np.zeros(values.size)
-            sums[begins] = np.add.reduceat(values.ravel(), begins)
-            return np.take_along_axis(sums.reshape(order.shape), back, axis=1)
-
-        if self.aspects is None:
-            self.coefficients[rows] = add(coefficients)
-        else:
-            aspects = np.take_along_axis(self.aspects[rows], order[..., None], axis=1)
-            aspects *= coefficients[..., None]
-            sums = np.stack([add(part) for part in np.moveaxis(aspects, -1, 0)], axis=-1)
-            several = add(np.ones_like(coefficients)) != 1.0
-            self.aspects[rows] = np.where(several[..., None], sums, self.aspects[rows])
-            self.coefficients[rows] = np.where(
-                several, (sums != 0.0).any(axis=-1), self.coefficients[rows]
-            )
-        features[~opens] = -1
-        self.features[rows] = np.take_along_axis(features, back, axis=1)
+        row, slot = np.nonzero(self.features[rows] >= 0)
+        used = rows[row], slot
+        features, coefficients = self.features[used], self.coefficients[used]
+        keys = row * np.int64(features.max() + 1) + features
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        firsts = rows[row[first]], slot[first]
+        sums = np.bincount(number, coefficients)
+        if self.aspects is not None:
+            totals = np.zeros((len(first), self.aspects.shape[-1]))
+            np.add.at(totals, number, coefficients[:, None] * self.aspects[used])
+            several = np.bincount(number) > 1
+            sums = np.where(several, (totals != 0.0).any(axis=1), coefficients[first])
+            self.aspects[firsts] = np.where(several[:, None], totals, self.aspects[firsts])
+        self.features[rows], self.coefficients[rows] = -1, 0.0
+        self.features[firsts], self.coefficients[firsts] = features[first], sums
 
 
 def general_skill(shape: tuple[int, ...], size: int) -> np.ndarray:
