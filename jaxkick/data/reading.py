@@ -198,14 +198,19 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
             return value
         raise invalid(argument, value, "but must be the name of a column")
 
+    read = _read_rankings if schema.is_ranking else _read_matches
+    return read(schema, column, with_outcome)
+
+
+def _read_matches(schema: Schema, column: Callable, with_outcome: bool) -> Columns:
+    """Take the columns of matches out of a table."""
+
     def side(argument: str, columns: Any) -> Any:
         if isinstance(columns, str):
             return column(argument, columns)
         pairs = [(column(argument, name), column(argument, part)) for name, part in columns]
         return Lineup(*zip(*pairs, strict=True))
 
-    if schema.is_ranking:
-        return _read_rankings(schema, column, with_outcome)
     first, second = side("first", schema.first), side("second", schema.second)
     num_rows = len(first.names[0] if isinstance(first, Lineup) else first)
     times = column("time", schema.time)
@@ -214,11 +219,9 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
     if with_outcome:
         outcome = column("outcome", schema.outcome, optional=True)
         weight = column("weight", schema.weight, optional=True)
-        for argument in ("result", "difference", "counts"):
-            pair = getattr(schema, argument)
-            if pair is not None:
-                one, other = (to_floats(column(argument, c), argument, num_rows) for c in pair)
-                outcome = Points(argument, one, other)
+        if (reading := schema.reading) is not None:
+            points = (column(reading, name) for name in getattr(schema, reading))
+            outcome = Points(reading, *(to_floats(each, reading, num_rows) for each in points))
     covariates = {}
     if schema.has_home:
         home = schema.home if schema.home is True else column("home", schema.home, optional=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from jaxkick.data.columns import plain_value
-from jaxkick.errors import DataError, invalid
+from jaxkick.errors import DataError, check_choice, invalid
 
 DEFAULT_GROUP = "skill"
 """The default group."""
@@ -225,12 +225,12 @@ class Schema:
         dnf: Any = "last",
     ) -> "Schema":
         """Make a schema from the arguments of `Dataset.from_rankings`."""
-        if dnf not in ("last", "drop"):
-            raise invalid("dnf", dnf, "but must be 'last' or 'drop'")
+        check_choice("dnf", dnf, ("last", "drop"))
         covariates = tuple(read_mapping("features", features).items())
         own = _read_aspects(aspects, counts=False, num_sides=1)
+        shared = {"time": time, "aspects": own, "dnf": dnf}
+        others = {"event": event, "rank": rank, "points": points, "team": team}
         if isinstance(competitor, (list, tuple)):
-            others = {"event": event, "rank": rank, "points": points, "team": team}
             for argument, value in (others | {"features": features}).items():
                 if value is not None:
                     raise DataError(
@@ -241,30 +241,20 @@ class Schema:
                     )
             if len(competitor) < 2:
                 raise DataError("{argument} needs at least two columns", argument="competitor")
-            return cls(time=time, places=tuple(competitor), aspects=own, dnf=dnf)
+            return cls(places=tuple(competitor), **shared)
         if not isinstance(competitor, str):
             raise invalid("competitor", competitor, "but must be a column, or a list of them")
         if event is None:
             raise DataError(
                 "{argument} is missing",
-                "Name the column of events; for a table with one row for each "
-                "event, pass a list of columns as `competitor`.",
+                "Name the column of events; for a table with one row for each event, pass a list "
+                "of columns as `competitor`.",
                 argument="event",
             )
         if (rank is None) == (points is None):
             problem = "pass one of {rank} (1 is the best) and {points} (more is better)"
             raise DataError(problem, mentions=["rank", "points"])
-        return cls(
-            time=time,
-            first=competitor,
-            event=event,
-            rank=rank,
-            points=points,
-            team=team,
-            covariates=covariates,
-            aspects=own,
-            dnf=dnf,
-        )
+        return cls(first=competitor, covariates=covariates, **others, **shared)
 
     @property
     def is_ranking(self) -> bool:
