@@ -5,7 +5,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -338,6 +338,8 @@ def encode(
     epoch = float(np.floor(times.min()))
     slots = np.full(num_slots, -1, np.int32)
     places = np.zeros(len(groups), np.int64)
+    aspects = observations.aspects
+    aspects = None if aspects is None else aspects.reshape(-1, aspects.shape[-1])
     chains, base, largest = [], 0, max(map(len, order.members))
     for group, members, layout in zip(order.groups, order.members, layouts, strict=True):
         counts = order.counts[members]
@@ -347,24 +349,24 @@ def encode(
         positions = layout.positions(counts)
         places[members] = layout.starts
         slots[source[part]] = positions + base
-        entry_times = times[entries[part]]
-        given: dict[str, Any] = {
-            "group": group,
-            "epoch": epoch,
-            "no_source": num_slots,
-            "dtype": dtype,
-            "num_slots": features.shape[1],
-            "largest": len(members) == largest,
-        }
-        if observations.aspects is not None:
-            coefficients = observations.aspects.reshape(-1, len(observations.aspect_names))
-            by_aspect = coefficients[source[part]].T
-            given["aspects"] = dict(zip(observations.aspect_names, by_aspect, strict=True))
-        chains.append(
-            build_chain(
-                layout, positions, counts, entry_times, source[part], features=members, **given
-            )
+        chain = build_chain(
+            layout,
+            positions,
+            counts,
+            times[entries[part]],
+            source[part],
+            features=members,
+            group=group,
+            epoch=epoch,
+            no_source=num_slots,
+            dtype=dtype,
+            num_slots=features.shape[1],
+            largest=len(members) == largest,
+            aspects=observations.known_aspects.by_name(
+                None if aspects is None else aspects[source[part]]
+            ),
         )
+        chains.append(chain)
         base += layout.steps * layout.rows
     slots[slots < 0] = base
     index = Index(

@@ -106,19 +106,13 @@ def make_events(
     """
     if observations.events is None and not observations.kind_names:
         return None
-    count = len(observations.times)
-    rows = np.arange(count)
-    event, kinds = observations.event_numbers, observations.kind_numbers
-    names = observations.kind_names or ("",)
-    order = np.lexsort((rows, event))
-    starts = np.flatnonzero(np.diff(event[order], prepend=event[order[0]] - 1))
-    sizes = np.diff(starts, append=count)
-    kind_of = kinds[order[starts]]
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count) - np.repeat(starts, sizes)
+    count, event = len(observations.times), observations.event_numbers
+    order = np.argsort(event, kind="stable")
+    _, starts, sizes = np.unique(event[order], return_index=True, return_counts=True)
+    kind_of = observations.kind_numbers[order[starts]]
     blocks, place, number = [], np.zeros(num_rows, np.int32), np.zeros(num_rows, np.int32)
     sides = events = 0
-    for kind, name in enumerate(names):
+    for kind, name in enumerate(observations.kind_names or ("",)):
         old = [] if like is None else [b.members.shape for b in like.blocks if b.kind == name]
         own = np.flatnonzero(kind_of == kind)
         if not own.size:
