@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -222,6 +222,19 @@ def forecast_file(
     matches = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(matches.table):
         return posterior.forecast(matches.columns, allow_unknown=newcomers)
+
+
+def forecast_pairs(
+    posterior: Posterior, pairs: Sequence[Sequence], time: Any, home: int, newcomers: bool = False
+) -> dict[str, Any]:
+    """Forecast matches at one time; `home` is 1 or -1 if the first or second sides are at home."""
+    first, second = (list(side) for side in zip(*pairs, strict=True))
+    prediction = posterior.predict(first, second, time, home=home or None, allow_unknown=newcomers)
+    names = {"first": first, "second": second}
+    if home:
+        names["home"] = first if home > 0 else second
+    texts = {name: np.array(list(map(str, side))) for name, side in names.items()}
+    return {"time": np.full(len(first), time), **texts, **prediction.columns()}
 
 
 def read_rules(

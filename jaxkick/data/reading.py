@@ -287,11 +287,10 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     known = AspectNames((), ())
     if schema.aspects is not None:
         known, sides = _add_aspects(schema, columns.aspects, sides, checks)
-    covariates = {
-        argument: read_covariate(name, values, vocabulary, argument, len(times))
-        for name, values in columns.covariates.items()
-        for argument in [schema.covariate_argument(name)]
-    }
+    covariates = {}
+    for name, values in columns.covariates.items():
+        argument = schema.covariate_argument(name)
+        covariates[argument] = read_covariate(name, values, vocabulary, argument, len(times))
     _check_blocks(sides, covariates, further, vocabulary, checks)
     if schema.counts is not None:
         places = None if schema.has_roles else tuple(map(known.names.index, ROLES))
