@@ -122,11 +122,8 @@ def aspect_vector(
 ) -> np.ndarray | None:
     """Read the coefficients [A] of a combination of aspects; `None` in data without aspects.
 
-    Args:
-        known: the aspects of the data.
-        aspects: coefficients by name. The general skill counts once unless it is named. If
-            `None`, the general skill alone, or the sum of attack and defence.
-        by_counts: whether competitors have an attack and a defence.
+    The general skill counts once unless it is named. If `aspects` is `None`, it counts alone, or
+    for data of counts with the sum of attack and defence.
     """
     if aspects is not None and not isinstance(aspects, Mapping):
         raise invalid(

@@ -189,14 +189,7 @@ class TimeScale(NamedTuple):
     unit: str | None
 
     def to_numbers(self, times: Any, argument: str = "times") -> np.ndarray:
-        """Convert the user's times to float64 numbers; NaN where missing.
-
-        Args:
-            times: one time or an array or list of them.
-            argument: name of the user's argument, for the errors.
-
-        Returns:
-            An array of the times; without dimensions for one time.
+        """Convert one or many times of the user to float64 numbers; NaN where missing.
 
         Raises:
             DataError: if numbers are given where the data has dates, or the reverse.

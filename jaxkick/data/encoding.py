@@ -188,12 +188,6 @@ class Index(AbstractRecord, AbstractDirectory):
             features: numbers of the features; -1 for an unknown one.
             times: float64 times in the data's unit.
             dtype: floating-point type of the differences, which are computed in float64.
-
-        Returns:
-            The location of each query, as NumPy arrays.
-
-        Raises:
-            DataError: if a feature number is out of range or a time is not finite.
         """
         features, times = np.broadcast_arrays(
             np.asarray(features, np.int64), np.asarray(times, np.float64)

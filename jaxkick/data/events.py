@@ -93,16 +93,9 @@ class Events(eqx.Module):
 def make_events(
     observations: Observations, num_rows: int, like: Events | None, growth: float
 ) -> Events | None:
-    """Collect the rows of every event.
+    """Collect the rows of every event; `None` if each is an event and all are of the same kind.
 
-    Args:
-        observations: checked observations.
-        num_rows: the number of rows with padding.
-        like: events with shapes to use again if all events fit.
-        growth: the factor for other shapes, as room for more events.
-
-    Returns:
-        The events, or `None` if every row is an event and all are of the same kind.
+    The shapes of `like` are used again if all events fit; others are larger by the factor `growth`.
     """
     if observations.events is None and not observations.kind_names:
         return None

@@ -72,16 +72,10 @@ def read_points(points: Points, checks: Checks) -> np.ndarray:
 def read_outcomes(
     outcome: Any, meaning: Meaning, sides: Sequence[Any], num_rows: int
 ) -> tuple[np.ndarray, Meaning]:
-    """Read a column of outcomes, NaN where missing.
-
-    Args:
-        outcome: the column, one outcome for all, or `None` if the first side always won.
-        meaning: the meaning of its values; detected if `None`.
-        sides: the names of the first and the second side; empty if matches have no sides.
-        num_rows: the number of matches.
+    """Read a column of outcomes, or one for all; NaN where missing.
 
     Returns:
-        The outcomes, and the given or detected meaning.
+        The outcomes, and their given or detected meaning.
     """
     given = 1.0 if outcome is None else outcome
     if np.isscalar(given):

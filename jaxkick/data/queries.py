@@ -58,16 +58,10 @@ def read_query(
 ) -> Query:
     """Read combinations of features at times; a single combination or time is used for all.
 
-    Args:
-        directory: names, groups and times.
-        times: one time or many, in the user's terms.
-        sides: for each argument its value and the sign of its coefficients. The value is a name,
-            a mapping from names to coefficients, or a list for many combinations; elements of a
-            list are names, lists or tuples of names, and mappings, as in `Dataset.from_pairs`.
-        covariates: further features by name, each with one coefficient or many.
-        allow_unknown: whether names that the directory does not have are allowed.
-        aspects: for each side its coefficients of aspects, [A] or [Q, A]; by default only the
-            general skill.
+    `sides` has for each argument its value and the sign of its coefficients. The value is a name,
+    a mapping from names to coefficients, or a list for many combinations; elements of a list are
+    names, lists or tuples of names, and mappings, as in `Dataset.from_pairs`. `aspects` has the
+    coefficients of aspects for each side, [A] or [Q, A]; by default only the general skill counts.
     """
     numbers = np.asarray(directory.to_time(times, "time"))
     if not np.isfinite(numbers).all():

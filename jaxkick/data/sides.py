@@ -181,9 +181,6 @@ class Vocabulary:
     def sort(self, features: np.ndarray) -> tuple[tuple[Hashable, ...], np.ndarray]:
         """Sort the names in use, so that their order does not depend on the order of rows.
 
-        Args:
-            features: codes in use; -1 for none.
-
         Returns:
             The sorted names, and for each code the position of its name; the last element is -1,
             for code -1.
@@ -201,15 +198,10 @@ class Vocabulary:
 def read_side(
     values: Any, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
 ) -> Block:
-    """Read one side of each observation.
+    """Read one side of each observation, and add new names to the vocabulary.
 
-    Args:
-        values: for each observation a name, a list of names or a mapping from names to
-            coefficients; or a `Lineup` over several columns.
-        sign: factor on the coefficients.
-        vocabulary: the names, to which new ones are added.
-        argument: name of the user's argument, for errors.
-        num_rows: number of observations.
+    `values` has for each observation a name, a list of names or a mapping from names to
+    coefficients; or it is a `Lineup` over several columns.
     """
     if isinstance(values, Lineup):
         return _read_lineup(values, sign, vocabulary, argument, num_rows)
@@ -259,12 +251,7 @@ def read_further(
 ) -> dict[str, list[Block]]:
     """Read further skills of the competitors, by label and by opponent.
 
-    Args:
-        sides: the features of each side.
-        labels: for each role the labels of all matches.
-        pairs: whether every pair of opponents has a skill. It belongs to the opponent whose
-            name is first in sorted order.
-        vocabulary: the names; the `Feature` of each skill is added to them.
+    The skill of a pair belongs to the opponent whose name is first in sorted order.
 
     Returns:
         Blocks by argument; slots of missing labels are empty.
@@ -309,16 +296,8 @@ def read_further(
 def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -> np.ndarray:
     """Read the side at home in every match: +1 the first, -1 the second, 0 neither.
 
-    Args:
-        home: a column of these numbers or of names; `None` or `True` if the first side is at
-            home.
-        neutral: a column that is true for matches on neutral ground, or `None`.
-        first: the first side.
-        second: the second side.
-        num_rows: the number of matches.
-
-    Returns:
-        The coefficient of the home advantage; NaN where it is missing.
+    `home` is a column of these numbers or of names, or `None` or `True` if the first side is at
+    home. `neutral` is a column that is true for matches on neutral ground, or `None`.
     """
     coefficients = np.ones(num_rows)
     if home is not None and home is not True:

@@ -37,15 +37,7 @@ class Columns(dict[str, np.ndarray]):
 
 
 def make_table(columns: Mapping[str, Any], library: str | None) -> Any:
-    """Make a table of columns.
-
-    Args:
-        columns: values by the name of their column.
-        library: `"pandas"`, `"polars"` or `"pyarrow"`; `None` for a mapping of arrays.
-
-    Raises:
-        DataError: if the library is unknown or not installed.
-    """
+    """Make a table of columns in a library, or a mapping of arrays without one."""
     arrays = Columns({name: np.asarray(column) for name, column in columns.items()})
     if library is None:
         return arrays
@@ -91,12 +83,7 @@ class AbstractTable(abc.ABC):
 
 
 def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
-    """Add columns to the end of a user's table, in its own library.
-
-    Args:
-        frame: a table, or a mapping from names to columns.
-        columns: values by the name of their column; they replace columns of the same name.
-    """
+    """Add columns to a user's table, in its own library; they replace those of the same name."""
     if isinstance(frame, Mapping):
         whole = {**frame, **columns}
         return Columns({name: _as_array(column) for name, column in whole.items()})
