@@ -19,6 +19,7 @@ from jaxkick.data.sides import (
     check_home,
     general_skill,
     join,
+    members_of,
     read_covariate,
     read_further,
     read_side,
@@ -272,8 +273,7 @@ class Fields(NamedTuple):
 def read_field(competitors: Any) -> tuple[list, list[str]]:
     """Read the sides of one event, and a label for each."""
     sides = to_list(as_column(competitors, "competitors"))
-    members = [side if isinstance(side, (list, tuple, Mapping)) else [side] for side in sides]
-    members = [[side] if isinstance(side, Feature) else list(side) for side in members]
+    members = list(map(members_of, sides))
     names = [plain(name) for side in members for name in side]
     twice = [name for name in names if names.count(name) > 1]
     if twice:

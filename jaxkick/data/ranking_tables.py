@@ -15,7 +15,7 @@ from jaxkick.data.columns import (
     to_list,
 )
 from jaxkick.data.schema import POINTS
-from jaxkick.data.sides import Vocabulary, cell_kind
+from jaxkick.data.sides import Vocabulary, cell_kind, members_of
 from jaxkick.errors import Checks, DataError, invalid, plain
 
 _UNPLACED = {
@@ -228,9 +228,8 @@ def _repeated(events: np.ndarray, names: list) -> list:
     seen: set[tuple] = set()
     repeated = []
     for event, cell in zip(events.tolist(), names, strict=True):
-        members = [cell] if cell_kind(type(cell)) is Hashable else list(cell)
         found = None
-        for name in members:
+        for name in members_of(cell):
             key = (event, plain(name))
             if not is_missing(name):
                 found = plain(name) if found is None and key in seen else found

@@ -503,6 +503,11 @@ def cell_kind(kind: type) -> type:
     return Sequence if issubclass(kind, _LISTS) and not issubclass(kind, Feature) else Hashable
 
 
+def members_of(cell: Any) -> list:
+    """The names of a side."""
+    return [cell] if cell_kind(type(cell)) is Hashable else list(cell)
+
+
 def _flatten(
     cells: list, kind: type, rows: np.ndarray, argument: str
 ) -> tuple[np.ndarray, list, np.ndarray]:

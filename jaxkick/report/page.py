@@ -72,11 +72,6 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
     Names are untrusted. They occur only in the JSON data, which is escaped, and the page's program
     inserts them as text. A content security policy allows only our two scripts, by their hashes,
     and no network access.
-
-    Args:
-        content: data of the page; see `gather_content`.
-        library: source of plotly.js.
-        version: version of jaxkick.
     """
     program = "\n".join(map(_asset, _SCRIPTS))
     allowed = " ".join(map(_hash, (program, library)))
