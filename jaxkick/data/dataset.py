@@ -418,9 +418,8 @@ class Dataset(eqx.Module):
         room = None
         if like is not None:
             width = max(width, like.slots.shape[1])
-            room = Room(len(like.slots), {chain.group: chain for chain in like.chains}, len(like))
-        if width > observations.features.shape[1]:
             observations = replace(observations, **observations.block.widen(width)._asdict())
+            room = Room(len(like.slots), {chain.group: chain for chain in like.chains}, len(like))
         index, chains, slots = encode(observations, kind, row_length, room)
         size, growth, events = len(slots), 1.0, None
         if like is not None and room is not None:

@@ -165,9 +165,7 @@ def assemble_cast(index: Index) -> Cast:
 
 def _number_of_matches(index: Index) -> int:
     """The number of matches or events, which may have several observations."""
-    if index.events is not None:
-        return len(np.unique(index.events))
-    return len(index.times if index.rows is None else np.unique(index.rows))
+    return len(np.unique(index.row_numbers if index.events is None else index.events))
 
 
 def _group_of_competitors(index: Index) -> str | None:
