@@ -294,8 +294,9 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
     _check_blocks(sides, covariates, further, vocabulary, checks)
     if schema.counts is not None:
         places = None if schema.has_roles else tuple(map(known.names.index, ROLES))
+        first, second = sides.values()
         others = list(covariates.values())
-        block, vocabulary = split_counts(*sides.values(), others, vocabulary, places)
+        block, vocabulary = split_counts(first, second, others, vocabulary, places)
     else:
         parts = [*sides.values(), *covariates.values(), *chain.from_iterable(further.values())]
         block = join(parts)
