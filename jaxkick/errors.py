@@ -8,22 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "Checks",
-    "DataError",
-    "DroppedWarning",
-    "OnInvalid",
-    "check_choice",
-    "check_count",
-    "check_least",
-    "check_probability",
-    "did_you_mean",
-    "invalid",
-    "plain",
-    "suggest_names",
-    "warn_caller",
-]
-
 OnInvalid: TypeAlias = Literal["raise", "drop"]
 
 _SHOWN = 5
@@ -201,8 +185,7 @@ class Checks:
         rows: np.ndarray | None = None,
         events: np.ndarray | None = None,
     ):
-        if on_invalid not in ("raise", "drop"):
-            raise invalid("on_invalid", on_invalid, "but must be 'raise' or 'drop'")
+        check_choice("on_invalid", on_invalid, ("raise", "drop"))
         if num_rows == 0:
             raise DataError("The table is empty", "A data set needs at least one observation.")
         self._drop = on_invalid == "drop"

@@ -181,13 +181,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_archive(path: Path, content: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a file, atomically.
-
-    Args:
-        path: the file.
-        content: an object that JSON can hold.
-        arrays: arrays of numbers or booleans by name.
-    """
+    """Write an object that JSON can hold and arrays of numbers or booleans, atomically."""
     header = {"format": "jaxkick", "version": _VERSION, "content": content}
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_HEADER, json.dumps(header, allow_nan=False))
@@ -198,10 +192,7 @@ def write_archive(path: Path, content: Any, arrays: Mapping[str, np.ndarray]) ->
 
 
 def read_archive(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """Read a file back.
-
-    Returns:
-        The content and the arrays by name.
+    """Read the content and the arrays of a file.
 
     Raises:
         DataError: if the file is damaged, is not a jaxkick file or has a later version.

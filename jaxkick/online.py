@@ -13,7 +13,7 @@ case of a `Constant` kernel with the rate as its variance, and with the derivati
 log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -43,18 +43,6 @@ from jaxkick.model import Model
 from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
-
-__all__ = [
-    "GroupState",
-    "Matches",
-    "Past",
-    "Roster",
-    "Rule",
-    "Stream",
-    "check_online",
-    "lay_out",
-    "predict_blocks",
-]
 
 EMPTY = np.iinfo(np.int32).max
 """The feature number of an empty slot. It is out of range, so nothing is written there."""
@@ -257,13 +245,7 @@ class Past(eqx.Module):
 
     @staticmethod
     def of(data: Dataset, blocks: np.ndarray, used: np.ndarray) -> "Past":
-        """Lay out observations.
-
-        Args:
-            data: the observations.
-            blocks: block of each observation, increasing with time.
-            used: the observations to lay out, as booleans.
-        """
+        """Lay out the observations where `used` is True; blocks increase with time."""
         order = np.flatnonzero(used)
         order = order[np.lexsort((order, data.index.times[order]))]
         roster, dtype = Roster.of(data), np.dtype(data.outcome.dtype)
@@ -387,10 +369,11 @@ class Roster(AbstractDirectory):
                 argument="time",
             )
 
-    def with_names(self, names: Iterable[Hashable]) -> "Roster":
-        """Return the roster with new names added."""
-        new = [name for name in names if name not in self._numbers]
-        if not new:
+    def extended(self, matches: Observations) -> "Roster":
+        """Return the roster with the new names and aspects of matches added."""
+        new = [name for name in matches.names if name not in self._numbers]
+        known_aspects = self.known_aspects.joined(matches.known_aspects)
+        if not new and known_aspects == self.known_aspects:
             return self
         new_groups = [self.group_of(name) for name in new]
         groups = tuple(dict.fromkeys([*self.groups, *new_groups]))
@@ -403,17 +386,8 @@ class Roster(AbstractDirectory):
             first=np.append(self.first, blank),
             last=np.append(self.last, blank),
             matches=np.append(self.matches, np.zeros(len(new), np.int64)),
+            known_aspects=known_aspects,
         )
-
-    def with_aspects(self, new: Observations) -> "Roster":
-        """Return the roster with new aspects added."""
-        known = dict(zip(*self.known_aspects, strict=True))
-        known = dict(zip(new.aspect_names, new.aspect_roles, strict=True)) | known
-        names = (
-            *self.known_aspects.names,
-            *(name for name in known if name not in self.known_aspects.names),
-        )
-        return replace(self, known_aspects=AspectNames(names, tuple(known[name] for name in names)))
 
     def after(self, features: np.ndarray, times: np.ndarray) -> "Roster":
         """Return the roster after matches at `times` [B]; `features` [B, P] is -1 if empty."""
@@ -451,44 +425,36 @@ def lay_out(
     widths: tuple[int, ...] = (),
     size: int | None = None,
 ) -> tuple[Matches, Roster]:
-    """Lay out observations for the scan.
+    """Lay out the observations `order`, which is in time order, for the scan.
 
-    Args:
-        new: the observations.
-        order: indices of the observations to lay out, in time order.
-        roster: the state of the roster before these matches; it must have all their features.
-        dtype: floating-point type.
-        blocks: block of each laid-out observation, non-decreasing; `None` without blocks.
-        widths: minimum number of slots of each group.
-        size: number of matches after padding; `None` for no padding.
+    The roster must have all their features. `blocks` has the non-decreasing block of each one,
+    `widths` the minimum number of slots of each group, and `size` is the number of matches with
+    padding.
 
     Returns:
         The matches, and the roster after them.
     """
     size, count = size or len(order), len(order)
     order = np.pad(order, (0, size - count), mode="edge")
-    times, coefficients = new.times[order], new.coefficients[order]
+    times, coefficients = new.times[order], new.coefficients[order].astype(dtype)
     ids = np.append(roster.feature_ids(new.names), -1)
     features = ids[new.features[order]]
     features[count:] = -1
     _check_order((features >= 0) & (roster.last[features] > times[:, None]), order)
     after = roster.after(features, times)
     group = np.where(features >= 0, roster.group[features], -1)
+    known = None
+    if roster.known_aspects.names:
+        by_slot = np.asarray(new.block.with_aspects(1).aspects, dtype)[order]
+        given = dict(zip(new.aspect_names or (GENERAL,), np.moveaxis(by_slot, -1, 0), strict=True))
+        absent = np.zeros(features.shape, dtype)
+        known = {name: given.get(name, absent) for name in roster.known_aspects.names}
     parts = []
     for number in range(len(roster.groups)):
         own = group == number
-        place = np.cumsum(own, axis=1)
-        width = max([int(place[:, -1].max()), *widths[number : number + 1], 1])
-        slots = np.nonzero(own)[0], place[own] - 1
-        feature, coefficient = np.full((size, width), -1), np.zeros((size, width), dtype)
-        feature[slots], coefficient[slots] = features[own], coefficients[own]
-        aspects = None
-        if roster.known_aspects.names:
-            known = np.asarray(new.block.with_aspects(1).aspects)[order]
-            place = {name: k for k, name in enumerate(new.aspect_names or (GENERAL,))}
-            aspects = {name: np.zeros((size, width), dtype) for name in roster.known_aspects.names}
-            for name in place:
-                aspects[name][slots] = known[own][:, place[name]]
+        width = max([int(own.sum(axis=1).max()), *widths[number : number + 1], 1])
+        feature = _gather(features, own, width, -1)
+        aspects = known and {name: _gather(x, own, width) for name, x in known.items()}
 
         def since(slot: np.ndarray, feature=feature, width=width, aspects=aspects) -> StepTime:
             previous = np.where(slot >= 0, times[slot // width], roster.last[feature])
@@ -496,8 +462,8 @@ def lay_out(
             return time._replace(aspects=aspects)
 
         slot, block_slot = _previous_slots(feature, blocks)
-        feature = np.where(feature >= 0, feature, EMPTY).astype(np.int32)
-        part = Slots(feature, coefficient, since(slot))
+        numbers = np.where(feature >= 0, feature, EMPTY).astype(np.int32)
+        part = Slots(numbers, _gather(coefficients, own, width), since(slot))
         if block_slot is not None:
             earlier = np.maximum(block_slot, 0).astype(np.int32)
             part = part._replace(block_slot=earlier, block_time=since(block_slot))
@@ -505,6 +471,13 @@ def lay_out(
     weight = None if new.weight is None else new.weight[order].astype(dtype)
     outcome, mask = new.outcome[order].astype(dtype), np.arange(size) < count
     return Matches(tuple(parts), outcome, weight, mask), after
+
+
+def _gather(values: np.ndarray, own: np.ndarray, width: int, empty: int = 0) -> np.ndarray:
+    """Move the values [B, P] where `own` is True to the first of `width` slots of each match."""
+    gathered = np.full((len(values), width), empty, values.dtype)
+    gathered[np.nonzero(own)[0], np.cumsum(own, axis=1)[own] - 1] = values[own]
+    return gathered
 
 
 def _previous_slots(
@@ -630,7 +603,7 @@ class Stream(AbstractPredictor):
         return np.dtype(self.states[0].m.dtype)
 
     def _see(self, new: Observations, dtype: np.dtype) -> "Stream":
-        roster = self.roster.with_names(new.names).with_aspects(new)
+        roster = self.roster.extended(new)
         rule = Rule(self.model, Epoch.at(roster.epoch, dtype), roster.groups)
         order = np.argsort(new.times, kind="stable")
         # Powers of two and growing widths limit the number of compiled programs.

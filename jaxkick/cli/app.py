@@ -19,8 +19,6 @@ from jaxkick.cli.console import EXIT_CODES, ExitCode, UsageError, guarded
 from jaxkick.cli.options import Every, Invalid, ReadAs
 from jaxkick.cli.output import Format, emit
 
-__all__ = ["app"]
-
 _CURVES = 6
 _DEMO_CURVES = 5
 _DEMO_SHOWN = 10
@@ -187,7 +185,8 @@ def predict(
             ]
             when = _time_of(posterior, time, reading.date_format)
             place = int(home) - int(away)
-            columns = _forecast_match(posterior, sides, when, place, allow_unknown)
+            _check_pair(posterior, sides, place)
+            columns = inputs.forecast_pairs(posterior, [sides], when, place, allow_unknown)
     emit(columns, form)
 
 
@@ -469,23 +468,13 @@ def _time_of(posterior: Any, text: str | None = None, date_format: str | None = 
     return read_time(index.scale, "--time", text, date_format)
 
 
-def _forecast_match(
-    posterior: Any, sides: Sequence, time: Any, home: int, allow_unknown: bool
-) -> dict[str, Any]:
-    import numpy as np
-
-    one, other = sides
-    if one == other:
-        raise UsageError(f"--first and --second are both {one!r}. Give two competitors.")
+def _check_pair(posterior: Any, sides: Sequence, home: int) -> None:
+    if sides[0] == sides[1]:
+        raise UsageError(f"--first and --second are both {sides[0]!r}. Give two competitors.")
     if home and "home" not in posterior.data.names:
         raise UsageError(
             "the model has no home advantage. Fit it with --home, or leave out --home and --away."
         )
-    options = {"home": home or None, "allow_unknown": allow_unknown}
-    prediction = posterior.predict(one, other, time, **options)
-    names = {"first": one, "second": other, **({"home": sides[home < 0]} if home else {})}
-    texts = {name: np.array([str(value)]) for name, value in names.items()}
-    return {"time": np.atleast_1d(time), **texts, **prediction.columns()}
 
 
 app = typer.Typer(

@@ -18,10 +18,6 @@ from jaxkick.cli.files import FileTable
 from jaxkick.data.columns import NUMBER
 from jaxkick.errors import DataError
 
-__all__ = [
-    "Cells", "read_flags", "read_names", "read_numbers", "read_outcomes", "read_sides", "read_times"
-]  # fmt: skip
-
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _FLAGS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),
@@ -137,9 +133,7 @@ def read_sides(cells: Cells) -> Any:
 def read_outcomes(cells: Cells, coded: bool) -> Any:
     """Read outcomes as numbers if all cells are numbers, else as texts, with `None` if missing.
 
-    Args:
-        cells: the column.
-        coded: True if the user defines the meaning of the values, so that numbers stay texts.
+    If the user has `coded` the meaning of the values, numbers stay texts.
     """
     if cells.texts is None:
         return cells.values
@@ -151,11 +145,8 @@ def read_outcomes(cells: Cells, coded: bool) -> Any:
 def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
     """Read times as float64 numbers or as `datetime64`; NaN or NaT where missing.
 
-    Texts are dates if most of them are eight digits such as 20180131.
-
-    Args:
-        cells: the column.
-        date_format: the format of its dates, as for `strptime`; detected if `None`.
+    Texts are dates if most of them are eight digits such as 20180131. The format of dates, as for
+    `strptime`, is detected unless it is given.
     """
     if cells.texts is None:
         return _arrow_times(cells, date_format)

@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 import typer
 
-__all__ = ["EXIT_CODES", "ExitCode", "UsageError", "guarded", "note", "option_of", "stage"]
-
 EXIT_CODES = """\
 Exit codes: 0 success; 1 bad data or model; 2 wrong usage: options, files, columns or competitors
 that do not exist, files that cannot be read or written, libraries that are not installed; 3 not

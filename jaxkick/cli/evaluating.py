@@ -12,7 +12,7 @@ from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.fitting import note_if_stopped
 from jaxkick.cli.inputs import read_time
-from jaxkick.cli.output import show_time
+from jaxkick.data.columns import show_time
 from jaxkick.data.schema import DEFAULT_GROUP
 from jaxkick.evaluation import (
     AbstractForecaster,
@@ -28,8 +28,6 @@ from jaxkick.evaluation.rank_forecasts import rank_metrics
 from jaxkick.kernels import Linear, Matern12, Matern32, Matern52, Wiener
 from jaxkick.likelihoods import Logit, OrdinalLogit
 
-__all__ = ["compare_kernels", "compare_with_chance", "compare_with_elo", "model_before"]
-
 _TRAINING_SHARE = 0.8
 _KERNELS = {each.__name__.lower(): each for each in (Matern12, Matern32, Matern52, Wiener, Linear)}
 _USUAL_KERNELS = ("matern12", "matern32", "wiener")
@@ -39,13 +37,7 @@ _RATE, _OTHER_RATE = 0.1, 0.01
 def compare_with_elo(
     data: Dataset, start: str | None, every: str, max_steps: int
 ) -> tuple[dict[str, np.ndarray], bool]:
-    """Walk forward with a learnt model and with Elo.
-
-    Args:
-        data: the matches.
-        start: the first time to predict; the start of the last fifth of the matches if `None`.
-        every: `"day"`, `"week"`, `"month"` or `"year"`.
-        max_steps: the maximum number of learning steps.
+    """Walk forward with a learnt model and with Elo; by default over the last fifth of matches.
 
     Returns:
         Columns model, metric, value, lower and upper, and whether learning converged.
@@ -71,10 +63,7 @@ def compare_with_elo(
 def compare_with_chance(
     data: Dataset, start: str | None, every: str, max_steps: int
 ) -> tuple[dict[str, np.ndarray], bool]:
-    """Walk forward over rankings, and compare with equal chances of all sides.
-
-    The arguments and results are those of `compare_with_elo`.
-    """
+    """Walk forward over rankings, and compare with equal chances of all sides."""
     when = _read_start(data, start)
     own = cast(RankForecasts, _walk_learnt(data, when, every, max_steps, None))
     chance = []
@@ -95,15 +84,7 @@ def compare_with_chance(
 def compare_kernels(
     data: Dataset, names: Sequence[str] | None, start: str | None, every: str, max_steps: int
 ) -> ModelTable:
-    """Learn models with a lasting level and each of several kernels, and optionally backtest them.
-
-    Args:
-        data: the matches.
-        names: names of kernels, in lower case.
-        start: the first time to predict; no backtest if `None`.
-        every: `"day"`, `"week"`, `"month"` or `"year"`.
-        max_steps: the maximum number of learning steps.
-    """
+    """Learn models with a lasting level and each of several kernels; backtest them from `start`."""
     models = {}
     for name in names or _USUAL_KERNELS:
         if name not in _KERNELS:

@@ -23,8 +23,6 @@ from typing import Any
 from jaxkick.cli.console import UsageError
 from jaxkick.errors import did_you_mean
 
-__all__ = ["FileTable", "read_table", "suggest"]
-
 _BYTE_ORDER_MARKS = {
     "utf-8-sig": (codecs.BOM_UTF8,),
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),

@@ -15,7 +15,7 @@ import typer
 from jaxkick import Dataset, Model, Posterior, discover, infer, learn, plotting, save
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
-from jaxkick.cli.inputs import MODEL_FILE, read_scale
+from jaxkick.cli.inputs import MODEL_FILE, forecast_pairs, read_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
 from jaxkick.inference.methods import ExpectationPropagation
@@ -28,11 +28,6 @@ from jaxkick.simulation import LeagueTable, Simulated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = [
-    "PAIRED", "best_peaks", "fit_model", "make_folder", "note_if_stopped", "pair_up",
-    "search_model", "write_products",
-]  # fmt: skip
 
 # Without fixtures, all matches among this many competitors are forecast.
 PAIRED = 4
@@ -146,17 +141,7 @@ def pair_up(posterior: Posterior, names: Sequence[Hashable], time: Any) -> dict[
     """Forecast all matches among some competitors, at both homes if there is a home advantage."""
     at_home = HOME in posterior.data.names
     pairs = list(permutations(names, 2) if at_home else combinations(names, 2))
-    if not pairs:
-        return {}
-    first, second = (list(side) for side in zip(*pairs, strict=True))
-    prediction = posterior.predict(first, second, time, home=1 if at_home else None)
-    return {
-        "time": np.full(len(pairs), time),
-        "first": np.array(first),
-        "second": np.array(second),
-        **({"home": np.array(first)} if at_home else {}),
-        **prediction.columns(),
-    }
+    return forecast_pairs(posterior, pairs, time, int(at_home)) if pairs else {}
 
 
 def make_folder(path: Path) -> Path:
@@ -174,18 +159,7 @@ def write_products(
     curves: Sequence[Hashable],
     title: str,
 ) -> list[Path]:
-    """Write tables, a plot of scores and the report to the folder of the model.
-
-    Args:
-        folder: the folder.
-        posterior: the posterior.
-        tables: tables by file name; the report also shows the forecasts.
-        curves: the competitors in the plot.
-        title: the title of the report.
-
-    Returns:
-        The files.
-    """
+    """Write tables by file name, a plot of the scores of some competitors, and the report."""
     written = [write_csv(folder / f"{name}.csv", table) for name, table in tables.items()]
     forecasts = tables["forecasts"].items()
     chances = {name: column for name, column in forecasts if not name.startswith("score_")}

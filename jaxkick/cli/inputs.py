@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,6 @@ from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.posterior.leaderboard import SCALES
 from jaxkick.simulation import LeagueTable, Simulated, league_table
-
-__all__ = [
-    "MODEL_FILE", "Matches", "competitors", "file_errors", "forecast_file", "known_name",
-    "load_posterior", "model_path", "played_since", "read_dataset", "read_fixtures",
-    "read_matches", "read_rules", "read_scale", "read_time", "schema_of", "simulate_file",
-]  # fmt: skip
 
 MODEL_FILE = "model.jaxkick"
 """The name of the model in the folder that `fit` writes."""
@@ -197,15 +191,7 @@ def known_name(name: str, known: Mapping[str, Hashable], where: str, newcomers: 
 def read_fixtures(
     path: Path, reading: Reading, schema: Schema, data: Dataset, newcomers: bool
 ) -> Matches:
-    """Read future matches, with the kind of times and the competitors of the data.
-
-    Args:
-        path: the file.
-        reading: options for reading it.
-        schema: the columns of the fitted file.
-        data: the fitted matches.
-        newcomers: whether unknown competitors are allowed.
-    """
+    """Read future matches with the columns, the kind of times and the competitors of the data."""
     matches = read_matches(path, reading, schema, with_outcome=False)
     if isinstance(schema.time, str):
         with file_errors(matches.table):
@@ -232,10 +218,23 @@ def read_fixtures(
 def forecast_file(
     posterior: Posterior, path: Path, reading: Reading, newcomers: bool
 ) -> dict[str, Any]:
-    """Forecast the matches of a file; `newcomers` allows unknown competitors."""
+    """Forecast the matches of a file."""
     matches = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(matches.table):
         return posterior.forecast(matches.columns, allow_unknown=newcomers)
+
+
+def forecast_pairs(
+    posterior: Posterior, pairs: Sequence[Sequence], time: Any, home: int, newcomers: bool = False
+) -> dict[str, Any]:
+    """Forecast matches at one time; `home` is 1 or -1 if the first or second sides are at home."""
+    first, second = (list(side) for side in zip(*pairs, strict=True))
+    prediction = posterior.predict(first, second, time, home=home or None, allow_unknown=newcomers)
+    names = {"first": first, "second": second}
+    if home:
+        names["home"] = first if home > 0 else second
+    texts = {name: np.array(list(map(str, side))) for name, side in names.items()}
+    return {"time": np.full(len(first), time), **texts, **prediction.columns()}
 
 
 def read_rules(
@@ -280,18 +279,7 @@ def simulate_file(
     draws: int,
     seed: int,
 ) -> tuple[LeagueTable, Simulated]:
-    """Simulate the matches of a file, and compute the final tables.
-
-    Args:
-        posterior: the posterior.
-        path: the file.
-        reading: options for reading it.
-        newcomers: whether unknown competitors are allowed.
-        played: the matches of the season that were played.
-        rules: points, tie-breakers and zones, as in `league_table`.
-        draws: the number of draws.
-        seed: the seed of the random numbers.
-    """
+    """Simulate the matches of a file; count those played before in the final tables."""
     fixtures = read_fixtures(path, reading, schema_of(posterior), posterior.data, newcomers)
     with file_errors(fixtures.table):
         options = {"seed": seed, "allow_unknown": newcomers}

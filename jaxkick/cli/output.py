@@ -10,8 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Format", "emit", "show_time", "write_csv"]
-
 Format = StrEnum("Format", ["table", "csv", "json"])
 
 _PAIRS = {
@@ -71,24 +69,15 @@ def _values(column: Any) -> list:
     """Convert to Python values; float32 numbers keep their decimal digits."""
     import numpy as np
 
+    from jaxkick.data.columns import show_time
+
     array = np.asarray(column)
     if array.dtype == np.float32:
         return [float(str(number)) for number in array]
     if array.dtype.kind == "M":
-        return [show_time(time) for time in array]
+        texts = [show_time(time).removesuffix(".000") for time in array]
+        return [None if text == "NaT" else text for text in texts]
     return array.tolist()
-
-
-def show_time(time: Any) -> str | None:
-    """Format a number or a `datetime64`; midnight as a date, a missing time as `None`."""
-    import numpy as np
-
-    if not isinstance(time, np.datetime64):
-        return str(time)
-    if np.isnat(time):
-        return None
-    day = time.astype("datetime64[D]")
-    return str(day) if day == time else str(time.astype("datetime64[s]"))
 
 
 def _print_table(columns: Mapping[str, Any], title: str | None) -> None:

@@ -11,19 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxkick.data.columns import (
-    as_column,
-    check_length,
-    holds_texts,
-    is_missing,
-    to_floats,
-    to_list,
-)
+from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.schema import ATTACK, DEFENCE, GENERAL, HOME, Schema, check_aspect_name
 from jaxkick.data.sides import general_skill
 from jaxkick.errors import DataError, did_you_mean, invalid, plain
-
-__all__ = ["AspectNames", "SideAspects", "aspect_vector", "read_aspects"]
 
 
 class AspectNames(NamedTuple):
@@ -42,6 +33,13 @@ class AspectNames(NamedTuple):
         """The aspects that are labels of this column."""
         pairs = zip(self.names, self.roles, strict=True)
         return [name for name, own in pairs if own == role]
+
+    def joined(self, other: "AspectNames") -> "AspectNames":
+        """Add the aspects of other data."""
+        roles = dict(zip(*self, strict=True))
+        for name, role in zip(*other, strict=True):
+            roles.setdefault(name, role)
+        return AspectNames(tuple(roles), tuple(roles.values()))
 
     def by_name(self, coefficients: np.ndarray | None) -> dict[str, np.ndarray] | None:
         """Split coefficients [..., A] into one array for each aspect."""
@@ -88,9 +86,6 @@ def read_aspects(
         known: the aspects of the data, for matches to predict; others are refused. If `None`,
             the aspects of the schema and of the labels in `values`.
         num_sides: the number of sides of a row.
-
-    Raises:
-        DataError: if values cannot be read, or a label is unknown.
     """
     columns, found = {}, {GENERAL: ""}
     if schema.counts is not None:
@@ -98,23 +93,11 @@ def read_aspects(
     for role, meaning in schema.aspects or ():
         argument = f"aspects[{role!r}]"
         given = values.get(HOME if meaning is True else role)
-        if meaning is True:
-            home = None if given is None else to_floats(given, "home", num_rows)
-            given = None if home is None else (np.maximum(home, 0.0), np.maximum(-home, 0.0))
-        elif isinstance(meaning, tuple):
-            # The schema has these numbers itself.
-            numbers = [None if isinstance(part, str) else part for part in meaning]
-            given = numbers if given is None else given
-        pair = given if isinstance(given, (tuple, list)) and len(given) == num_sides else None
-        per_side = isinstance(meaning, (bool, tuple))
-        if given is not None and per_side and pair is None:
-            problem = "{argument} must be two values, one for each side"
-            raise DataError(problem, "Pass a tuple.", argument=argument, value=given)
-        parts = pair if per_side and pair is not None else [given] * num_sides
-        columns[role] = [_read_part(part, argument, num_rows) for part in parts]
-        labels = {label for part in columns[role] if isinstance(part, list) for label in part}
+        parts = _split_sides(meaning, given, argument, num_rows, num_sides)
+        columns[role] = parts = [_read_part(part, argument, num_rows) for part in parts]
+        labels = {label for part in parts if isinstance(part, list) for label in part}
         names = sorted(label for label in labels if label is not None)
-        numeric = any(isinstance(part, np.ndarray) for part in columns[role])
+        numeric = any(isinstance(part, np.ndarray) for part in parts)
         for name, owner in [*((name, role) for name in names), *[(role, "")] * numeric]:
             check_aspect_name(name, argument)
             if name in found:
@@ -139,14 +122,8 @@ def aspect_vector(
 ) -> np.ndarray | None:
     """Read the coefficients [A] of a combination of aspects; `None` in data without aspects.
 
-    Args:
-        known: the aspects of the data.
-        aspects: coefficients by name. The general skill counts once unless it is named. If
-            `None`, the general skill alone, or the sum of attack and defence.
-        by_counts: whether competitors have an attack and a defence.
-
-    Raises:
-        DataError: if an aspect is unknown or a coefficient is not a number.
+    The general skill counts once unless it is named. If `aspects` is `None`, it counts alone, or
+    for data of counts with the sum of attack and defence.
     """
     if aspects is not None and not isinstance(aspects, Mapping):
         raise invalid(
@@ -179,6 +156,24 @@ def aspect_vector(
     return vector
 
 
+def _split_sides(
+    meaning: Any, given: Any, argument: str, num_rows: int, num_sides: int
+) -> Sequence[Any]:
+    """The values of an aspect for each side."""
+    if meaning is True and given is not None:
+        home = to_floats(given, "home", num_rows)
+        return np.maximum(home, 0.0), np.maximum(-home, 0.0)
+    if isinstance(meaning, tuple) and given is None:
+        # The schema has these numbers itself.
+        return [None if isinstance(part, str) else part for part in meaning]
+    if given is None or isinstance(meaning, str):
+        return [given] * num_sides
+    if not isinstance(given, (tuple, list)) or len(given) != num_sides:
+        problem = "{argument} must be two values, one for each side"
+        raise DataError(problem, "Pass a tuple.", argument=argument, value=given)
+    return given
+
+
 def _read_part(values: Any, argument: str, num_rows: int) -> np.ndarray | list | None:
     """The numbers of one side, or its labels, or `None`."""
     if values is None:
@@ -187,11 +182,10 @@ def _read_part(values: Any, argument: str, num_rows: int) -> np.ndarray | list |
         return [values] * num_rows
     if isinstance(values, (int, float, np.number)):
         return to_floats(values, argument, num_rows)
-    column = as_column(values, argument)
+    column = as_column(values, argument, num_rows)
     if not holds_texts(column):
         return to_floats(column, argument, num_rows)
-    check_length(column, argument, num_rows)
-    return [None if is_missing(label) or label == "" else str(label) for label in to_list(column)]
+    return [None if is_missing(label) else str(label) for label in to_list(column)]
 
 
 def _check_labels(known: AspectNames, role: str, labels: Sequence[str], argument: str) -> None:

@@ -10,26 +10,6 @@ import numpy as np
 
 from jaxkick.errors import DataError, invalid
 
-__all__ = [
-    "NUMBER",
-    "TEXTS",
-    "UNITS",
-    "Column",
-    "TimeScale",
-    "as_column",
-    "check_length",
-    "chunks",
-    "holds_texts",
-    "is_boolean",
-    "is_missing",
-    "look_like_dates",
-    "plain_value",
-    "read_times",
-    "take_rows",
-    "to_floats",
-    "to_list",
-]
-
 Column: TypeAlias = nw.Series | np.ndarray | list
 
 UNITS = {
@@ -55,8 +35,19 @@ _EPOCH_YEAR = 1970.0
 _DAY = 86_400_000_000  # microseconds
 
 
-def as_column(values: Any, argument: str) -> Column:
-    """Read a column from a series, an array or an iterable, as a series, array or list."""
+def as_column(values: Any, argument: str, num_rows: int | None = None) -> Column:
+    """Read a column as a series, array or list, and check its length if `num_rows` is given."""
+    column = _as_column(values, argument)
+    if num_rows is not None and len(column) != num_rows:
+        raise DataError(
+            f"{{argument}} has {len(column):,} values for {num_rows:,} observations",
+            "Pass one value for each observation.",
+            argument=argument,
+        )
+    return column
+
+
+def _as_column(values: Any, argument: str) -> Column:
     if isinstance(values, (nw.Series, list)):
         return values
     if isinstance(values, np.ma.MaskedArray):
@@ -78,16 +69,6 @@ def as_column(values: Any, argument: str) -> Column:
         "but must hold one value for each observation",
         "Pass a series, an array or a list.",
     )
-
-
-def check_length(column: Column, argument: str, num_rows: int) -> None:
-    """Check that a column has one value for each observation."""
-    if len(column) != num_rows:
-        raise DataError(
-            f"{{argument}} has {len(column):,} values for {num_rows:,} observations",
-            "Pass one value for each observation.",
-            argument=argument,
-        )
 
 
 def chunks(column: Column) -> Iterator[tuple[slice, list]]:
@@ -115,8 +96,7 @@ def to_floats(values: Any, argument: str, num_rows: int) -> np.ndarray:
     """Convert numbers to a new float64 array, NaN where missing; one number fills all rows."""
     if values is not None and isinstance(values, _NUMBERS):
         return np.full(num_rows, values, np.float64)
-    column = as_column(values, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(values, argument, num_rows)
     if isinstance(column, nw.Series):
         numeric = column.dtype.is_numeric() or column.dtype == nw.Boolean
         column = (column.cast(nw.Float64) if numeric else column).to_numpy()
@@ -209,14 +189,7 @@ class TimeScale(NamedTuple):
     unit: str | None
 
     def to_numbers(self, times: Any, argument: str = "times") -> np.ndarray:
-        """Convert the user's times to float64 numbers; NaN where missing.
-
-        Args:
-            times: one time or an array or list of them.
-            argument: name of the user's argument, for the errors.
-
-        Returns:
-            An array of the times; without dimensions for one time.
+        """Convert one or many times of the user to float64 numbers; NaN where missing.
 
         Raises:
             DataError: if numbers are given where the data has dates, or the reverse.
@@ -278,6 +251,13 @@ def look_like_dates(times: np.ndarray) -> bool:
     day, month, year = times % 100, times // 100 % 100, times // 10_000
     likely = (day >= 1) & (day <= 31) & (month >= 1) & (month <= 12)
     return bool(np.all(likely & (times % 1 == 0) & (year >= 1500) & (year <= 2500)))
+
+
+def show_time(time: Any) -> str:
+    """Write a time, to the millisecond, without the time of day at midnight."""
+    if isinstance(time, np.datetime64):
+        return str(time.astype("datetime64[ms]")).removesuffix("T00:00:00.000")
+    return str(time)
 
 
 def _read_times(column: Column, argument: str) -> np.ndarray:

@@ -15,8 +15,8 @@ from jaxkick._typing import Array, Float, Int, Real
 from jaxkick._xla import is_known
 from jaxkick.chains.devices import put
 from jaxkick.chains.layout import Chain
-from jaxkick.data.columns import look_like_dates
-from jaxkick.data.encoding import Entries, Index, Location, Room, Shape, encode
+from jaxkick.data.columns import look_like_dates, show_time
+from jaxkick.data.encoding import Entries, Index, Location, Room, encode
 from jaxkick.data.events import Events, make_events
 from jaxkick.data.observations import Observations, OutcomeDomain, join_observations
 from jaxkick.data.reading import (
@@ -29,13 +29,11 @@ from jaxkick.data.reading import (
     read_table,
     tabulate_pairs,
 )
-from jaxkick.data.schema import Groups, Pair, Schema, SideColumns, read_mapping
+from jaxkick.data.schema import NO_TABLE, Groups, Pair, Schema, SideColumns, read_mapping
 from jaxkick.data.sides import Side
 from jaxkick.data.tables import write_observations
 from jaxkick.errors import DataError, OnInvalid
 from jaxkick.kernels import Epoch
-
-__all__ = ["Dataset", "check_bits", "concat", "read_alike"]
 
 _ENABLE = "Call `jax.config.update('jax_enable_x64', True)`"
 _FEW = 10
@@ -420,11 +418,8 @@ class Dataset(eqx.Module):
         room = None
         if like is not None:
             width = max(width, like.slots.shape[1])
-            chains = zip(like.chains, like.index.shapes, strict=True)
-            shapes = {chain.group: Shape(*shape, chain.linked) for chain, shape in chains}
-            room = Room(len(like.slots), shapes, len(like))
-        if width > observations.features.shape[1]:
             observations = replace(observations, **observations.block.widen(width)._asdict())
+            room = Room(len(like.slots), {chain.group: chain for chain in like.chains}, len(like))
         index, chains, slots = encode(observations, kind, row_length, room)
         size, growth, events = len(slots), 1.0, None
         if like is not None and room is not None:
@@ -516,7 +511,7 @@ class Dataset(eqx.Module):
         sizes = np.bincount(chosen.events, minlength=whole.max() + 1)
         cut = sizes[chosen.events] != np.bincount(whole)[chosen.events]
         schemas = chosen.kind_schemas or (chosen.schema,)
-        counts = np.array([schema is not None and schema.counts is not None for schema in schemas])
+        counts = np.array([(schema or NO_TABLE).counts is not None for schema in schemas])
         cut &= ~counts[chosen.kind_numbers]
         if cut.any():
             raise DataError(
@@ -674,16 +669,17 @@ class Dataset(eqx.Module):
         index = self.index
         if index is None:
             return f"Dataset of {self.outcome.shape} observations without index"
+        schema = index.schema or NO_TABLE
         sizes = _plural(len(self), "observation")
-        if index.schema is not None and index.schema.is_ranking:
+        if schema.is_ranking:
             sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
         sizes += f" and {_plural(len(index.names), 'feature')}"
         outcome, count = self.outcome, len(self)
-        if index.schema is not None and index.schema.has_second_score and is_known(outcome):
+        if schema.has_second_score and is_known(outcome):
             outcome, count = np.asarray(outcome)[self.first_rows], len(self.first_rows)
         lines = [
             f"Dataset of {sizes}",
-            *([] if index.schema is None else [f"  read     {index.schema.describe()}"]),
+            *([] if index.schema is None else [f"  read     {schema.describe()}"]),
             *(f"  kind     {_describe_kind(index, k)}" for k in range(len(index.kind_names))),
             f"  time     {_describe_times(index)}",
             *(f"  group    {_describe_group(index, k)}" for k in range(len(self.chains))),
@@ -763,11 +759,7 @@ def _float_type(dtype: DTypeLike | None) -> np.dtype:
 
 
 def check_bits(data: Dataset) -> None:
-    """Refuse data of 64 bits while JAX is set to 32 bits.
-
-    Raises:
-        DataError: if the settings changed since the data was made.
-    """
+    """Refuse data of 64 bits while JAX is set to 32 bits."""
     if data.outcome.dtype == np.float64 and jnp.result_type(float) != np.float64:
         raise DataError(
             "{argument} holds float64 numbers, but JAX is set to 32 bits now",
@@ -802,19 +794,13 @@ def _shard_chain(chain: Chain, mesh: Mesh, no_source: int) -> Chain:
 
 def _moved_slots(data: Dataset, chains: tuple[Chain, ...]) -> np.ndarray:
     """The positions of slots in chains that have more rows."""
-    old = [chain.gap.shape for chain in data.chains]
-    new = [chain.gap.shape for chain in chains]
-    slots = np.asarray(data.slots)
-    if old == new:
-        return slots
-    moved = np.full_like(slots, sum(steps * rows for steps, rows in new))
-    before = after = 0
-    for (steps, rows), (_, more_rows) in zip(old, new, strict=True):
-        here = (slots >= before) & (slots < before + steps * rows)
-        step, row = np.divmod(slots[here] - before, rows)
-        moved[here] = after + step * more_rows + row
-        before, after = before + steps * rows, after + steps * more_rows
-    return moved
+    base, positions = 0, []
+    for old, new in zip(data.chains, chains, strict=True):
+        own = base + np.arange(new.gap.size, dtype=np.int32).reshape(new.gap.shape)
+        positions.append(own[:, : old.gap.shape[1]].ravel())
+        base += new.gap.size
+    # The position of an empty slot is one past the end.
+    return np.append(np.concatenate(positions), np.int32(base))[np.asarray(data.slots)]
 
 
 def _describe_times(index: Index) -> str:
@@ -823,7 +809,7 @@ def _describe_times(index: Index) -> str:
     if not index.scale.dates:
         likely = ", numbers that look like dates" if look_like_dates(index.times) else ""
         return f"{span[0]:.10g} to {span[1]:.10g}{unit}{likely}"
-    first, last = (str(time).removesuffix("T00:00:00.000") for time in index.scale.to_user(span))
+    first, last = map(show_time, index.scale.to_user(span))
     return f"{first} to {last}{unit}"
 
 

@@ -11,8 +11,6 @@ from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
 from jaxkick.data.schema import Groups, Schema, group_of
 
-__all__ = ["AbstractDirectory", "Played"]
-
 
 class Played(NamedTuple):
     """The number of a feature's matches and the time of the last; minus infinity if none."""

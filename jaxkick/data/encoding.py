@@ -5,7 +5,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,13 +22,10 @@ from jaxkick.chains.layout import (
     pack,
     plan_layout,
 )
-from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.directory import AbstractDirectory, Played
 from jaxkick.data.observations import AbstractRecord, Observations
 from jaxkick.data.schema import group_of
 from jaxkick.errors import DataError
-
-__all__ = ["Entries", "Index", "Location", "Room", "Shape", "encode", "padded_size"]
 
 # If the number of entries or observations has at most this many bits, sizes are powers of two.
 _COARSE_BITS = 12
@@ -125,11 +122,6 @@ class Index(AbstractRecord, AbstractDirectory):
         return f"Index({len(self.names):,} features, {len(self.times):,} observations)"
 
     @property
-    def known_aspects(self) -> AspectNames:
-        """The names of the aspects of competitors."""
-        return AspectNames(self.aspect_names, self.aspect_roles)
-
-    @property
     def unit(self) -> str | None:
         """The unit of time, where it is known."""
         return self.scale.unit
@@ -196,12 +188,6 @@ class Index(AbstractRecord, AbstractDirectory):
             features: numbers of the features; -1 for an unknown one.
             times: float64 times in the data's unit.
             dtype: floating-point type of the differences, which are computed in float64.
-
-        Returns:
-            The location of each query, as NumPy arrays.
-
-        Raises:
-            DataError: if a feature number is out of range or a time is not finite.
         """
         features, times = np.broadcast_arrays(
             np.asarray(features, np.int64), np.asarray(times, np.float64)
@@ -274,25 +260,17 @@ class Index(AbstractRecord, AbstractDirectory):
         return digest.digest()
 
 
-class Shape(NamedTuple):
-    """The shape of a chain; rows may begin within a feature if it is `linked`."""
-
-    steps: int
-    rows: int
-    linked: bool
-
-
 class Room(NamedTuple):
-    """Shapes that are kept if all observations fit into them.
+    """Chains with shapes that are kept if all observations fit into them.
 
     Attributes:
         observations: number of observations with padding.
-        shapes: the shape of each group's chain.
+        chains: the chain of each group.
         used: number of observations without padding.
     """
 
     observations: int
-    shapes: dict[str, Shape]
+    chains: dict[str, Chain]
     used: int
 
     def growth(self, count: int) -> float:
@@ -335,13 +313,7 @@ def encode(
     row_length: int | None = None,
     room: Room | None = None,
 ) -> tuple[Index, tuple[Chain, ...], np.ndarray]:
-    """Build the chains of a data set, the slots of its observations, and the index.
-
-    Args:
-        observations: the observations.
-        dtype: floating-point type of the chains.
-        row_length: steps of the rows of every chain, or `None` to choose them.
-        room: shapes that are used again if everything fits.
+    """Build the chains of a data set, with the shapes in `room` if everything fits.
 
     Returns:
         The index, the chains, and the slots with those of padding.
@@ -360,6 +332,8 @@ def encode(
     epoch = float(np.floor(times.min()))
     slots = np.full(num_slots, -1, np.int32)
     places = np.zeros(len(groups), np.int64)
+    aspects = observations.aspects
+    aspects = None if aspects is None else aspects.reshape(-1, aspects.shape[-1])
     chains, base, largest = [], 0, max(map(len, order.members))
     for group, members, layout in zip(order.groups, order.members, layouts, strict=True):
         counts = order.counts[members]
@@ -369,24 +343,24 @@ def encode(
         positions = layout.positions(counts)
         places[members] = layout.starts
         slots[source[part]] = positions + base
-        entry_times = times[entries[part]]
-        given: dict[str, Any] = {
-            "group": group,
-            "epoch": epoch,
-            "no_source": num_slots,
-            "dtype": dtype,
-            "num_slots": features.shape[1],
-            "largest": len(members) == largest,
-        }
-        if observations.aspects is not None:
-            coefficients = observations.aspects.reshape(-1, len(observations.aspect_names))
-            by_aspect = coefficients[source[part]].T
-            given["aspects"] = dict(zip(observations.aspect_names, by_aspect, strict=True))
-        chains.append(
-            build_chain(
-                layout, positions, counts, entry_times, source[part], features=members, **given
-            )
+        chain = build_chain(
+            layout,
+            positions,
+            counts,
+            times[entries[part]],
+            source[part],
+            features=members,
+            group=group,
+            epoch=epoch,
+            no_source=num_slots,
+            dtype=dtype,
+            num_slots=features.shape[1],
+            largest=len(members) == largest,
+            aspects=observations.known_aspects.by_name(
+                None if aspects is None else aspects[source[part]]
+            ),
         )
+        chains.append(chain)
         base += layout.steps * layout.rows
     slots[slots < 0] = base
     index = Index(
@@ -410,8 +384,8 @@ def _plan(
     """The number of observations with padding, and the layout of every chain."""
     growth, counts = 1.0, [order.counts[members] for members in order.members]
     if room is not None:
-        shapes = [room.shapes.get(group) for group in order.groups]
-        fitted = [shape and _fit(each, shape) for each, shape in zip(counts, shapes, strict=True)]
+        chains = [room.chains.get(group) for group in order.groups]
+        fitted = [_fit(each, chain) for each, chain in zip(counts, chains, strict=True)]
         kept = [layout for layout in fitted if layout is not None]
         if count <= room.observations and len(kept) == len(fitted):
             return room.observations, kept
@@ -443,10 +417,12 @@ def _lay_out(counts: np.ndarray, row_length: int | None, growth: float) -> Layou
     return packed._replace(rows=max(rows, packed.rows))
 
 
-def _fit(counts: np.ndarray, shape: Shape) -> Layout | None:
-    """Lay out features in a chain of this shape; `None` if they do not fit."""
-    steps, rows, linked = shape
-    if linked:
+def _fit(counts: np.ndarray, chain: Chain | None) -> Layout | None:
+    """Lay out features in the shape of a chain; `None` if they do not fit."""
+    if chain is None:
+        return None
+    steps, rows = chain.gap.shape
+    if chain.linked:
         fits = counts.sum() <= steps * rows
         return Layout(steps, rows, np.cumsum(counts) - counts, linked=True) if fits else None
     if counts[0] > steps or (packed := pack(counts, steps)).rows > rows:

@@ -17,8 +17,6 @@ from jaxkick.chains.devices import put
 from jaxkick.data.encoding import padded_size
 from jaxkick.data.observations import Observations
 
-__all__ = ["EventBlock", "Events", "make_events"]
-
 _NONE = np.iinfo(np.int32).max
 # Compiling another block takes as long as evaluating this many more sides.
 _BLOCK_COST = 5_000
@@ -95,32 +93,19 @@ class Events(eqx.Module):
 def make_events(
     observations: Observations, num_rows: int, like: Events | None, growth: float
 ) -> Events | None:
-    """Collect the rows of every event.
+    """Collect the rows of every event; `None` if each is an event and all are of the same kind.
 
-    Args:
-        observations: checked observations.
-        num_rows: the number of rows with padding.
-        like: events with shapes to use again if all events fit.
-        growth: the factor for other shapes, as room for more events.
-
-    Returns:
-        The events, or `None` if every row is an event and all are of the same kind.
+    The shapes of `like` are used again if all events fit; others are larger by the factor `growth`.
     """
     if observations.events is None and not observations.kind_names:
         return None
-    count = len(observations.times)
-    rows = np.arange(count)
-    event, kinds = observations.event_numbers, observations.kind_numbers
-    names = observations.kind_names or ("",)
-    order = np.lexsort((rows, event))
-    starts = np.flatnonzero(np.diff(event[order], prepend=event[order[0]] - 1))
-    sizes = np.diff(starts, append=count)
-    kind_of = kinds[order[starts]]
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count) - np.repeat(starts, sizes)
+    count, event = len(observations.times), observations.event_numbers
+    order = np.argsort(event, kind="stable")
+    _, starts, sizes = np.unique(event[order], return_index=True, return_counts=True)
+    kind_of = observations.kind_numbers[order[starts]]
     blocks, place, number = [], np.zeros(num_rows, np.int32), np.zeros(num_rows, np.int32)
     sides = events = 0
-    for kind, name in enumerate(names):
+    for kind, name in enumerate(observations.kind_names or ("",)):
         old = [] if like is None else [b.members.shape for b in like.blocks if b.kind == name]
         own = np.flatnonzero(kind_of == kind)
         if not own.size:

@@ -2,19 +2,16 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
 
+from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
-from jaxkick.data.schema import Groups, Schema
+from jaxkick.data.schema import NO_TABLE, Groups, Schema
 from jaxkick.data.sides import Block, Vocabulary, stack
 from jaxkick.errors import DataError, invalid, plain
-
-__all__ = [
-    "AbstractRecord", "Observations", "OutcomeDomain", "check_outcomes", "join_observations",
-    "outcome_problem", "refuse_repeats",
-]  # fmt: skip
 
 _REPEATS = "allow_repeats=True"
 
@@ -79,11 +76,7 @@ class AbstractRecord:
         return {field.name: getattr(self, field.name) for field in fields(AbstractRecord)}
 
     def kind_number(self, kind: str) -> int:
-        """The number of a kind.
-
-        Raises:
-            DataError: if there is no such kind.
-        """
+        """The number of a kind."""
         if kind not in self.kind_names:
             raise invalid(
                 "kind",
@@ -92,6 +85,11 @@ class AbstractRecord:
                 f"Its kinds: {', '.join(map(repr, self.kind_names)) or 'none'}.",
             )
         return self.kind_names.index(kind)
+
+    @property
+    def known_aspects(self) -> AspectNames:
+        """The names of the aspects of competitors."""
+        return AspectNames(self.aspect_names, self.aspect_roles)
 
     @property
     def row_numbers(self) -> np.ndarray:
@@ -171,7 +169,7 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
             np.append(places[code], np.int32(-1))[old]
             for code, old in zip(codes, features, strict=True)
         ]
-    aspects, aspect_names, aspect_roles = _join_aspects(parts)
+    aspects, known_aspects = _join_aspects(parts)
     coefficients = [part.coefficients for part in parts]
     block = stack([Block(*each) for each in zip(features, coefficients, aspects, strict=True)])
     weight = events = None
@@ -196,8 +194,8 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         kinds=kinds,
         kind_names=tuple(schemas),
         kind_schemas=tuple(schemas.values()),
-        aspect_names=aspect_names,
-        aspect_roles=aspect_roles,
+        aspect_names=known_aspects.names,
+        aspect_roles=known_aspects.roles,
     )
 
 
@@ -219,26 +217,22 @@ def _check_alike(first: Observations, other: Observations) -> None:
             if kind in other.kind_names:
                 _check_alike(first.of_kind(kind), other.of_kind(kind))
         return
-    schemas = [part.schema for part in (first, other)]
-    readings = [schema and schema.reading for schema in schemas]
-    if None not in readings and readings[0] != readings[1]:
+    one, two = (part.schema or NO_TABLE for part in (first, other))
+    if one.reading and two.reading and one.reading != two.reading:
         raise DataError(
-            f"The new matches were read with `{readings[1]}=`, but the data with `{readings[0]}=`",
+            f"The new matches were read with `{two.reading}=`, but the data with `{one.reading}=`",
             "Read both with the same arguments.",
         )
     for name in ("tie_effects", "noise_effects"):
-        effects = [schema is not None and getattr(schema, name) for schema in schemas]
-        if effects[0] != effects[1]:
+        if getattr(one, name) != getattr(two, name):
             problem = f"Only some of the matches were read with `{name}=True`"
             raise DataError(problem, "Read all with the same arguments.")
-    one, two = schemas
-    if one is not None and two is not None and (one.aspects is None) != (two.aspects is None):
+    if NO_TABLE not in (one, two) and (one.aspects is None) != (two.aspects is None):
         problem = "Only some of the matches were read with `aspects=`"
         raise DataError(problem, "Read all with the same arguments.")
     # Events of arrays may be rankings; without events and a schema, observations are not.
-    rankings = [part.schema is not None and part.schema.is_ranking for part in (first, other)]
     possible = [part.schema is None and part.has_events for part in (first, other)]
-    if rankings[0] != rankings[1] and not any(possible):
+    if one.is_ranking != two.is_ranking and not any(possible):
         raise DataError(
             "Rankings and matches cannot be joined without a kind",
             'Give each a kind: `jk.concat({"duels": duels, "races": races})`.',
@@ -273,21 +267,19 @@ def _join_groupings(groupings: Sequence[Groups]) -> Groups:
 
 def _join_aspects(
     parts: Sequence[Observations],
-) -> tuple[Sequence[np.ndarray | None], tuple[str, ...], tuple[str, ...]]:
+) -> tuple[Sequence[np.ndarray | None], AspectNames]:
     """The coefficients of joined observations over the aspects of all, and their names."""
-    found: dict[str, str] = {}
-    for part in parts[::-1]:
-        found = dict(zip(part.aspect_names, part.aspect_roles, strict=True)) | found
-    names = tuple(dict.fromkeys(name for part in parts for name in part.aspect_names))
+    known = reduce(AspectNames.joined, [part.known_aspects for part in parts])
+    names = known.names
     if not names:
-        return [None] * len(parts), (), ()
+        return [None] * len(parts), known
     joined = []
     for part in parts:
         own = np.asarray(part.block.with_aspects(1).aspects)
         wide = np.zeros((*own.shape[:2], len(names)))
         wide[..., [names.index(name) for name in part.aspect_names or names[:1]]] = own
         joined.append(wide)
-    return joined, names, tuple(found[name] for name in names)
+    return joined, known
 
 
 def _join_kinds(
@@ -311,9 +303,6 @@ def refuse_repeats(old: Observations, new: Observations) -> None:
     """Refuse new matches that the data already has: the same sides at the same time.
 
     Repeats cannot be recognised in data without times, or with the same time for all matches.
-
-    Raises:
-        DataError: if there is such a match.
     """
     timeless = old.schema is not None and not isinstance(old.schema.time, str)
     latest = old.times.max()
@@ -366,14 +355,7 @@ def check_outcomes(
 ) -> None:
     """Refuse outcomes that are not valid for a likelihood.
 
-    Args:
-        likelihood: the likelihood.
-        outcome: the outcome of each observation.
-        rows: the user's row of each observation; its number if `None`.
-        mask: the observations to check; all if `None`.
-
-    Raises:
-        DataError: if there is such an outcome.
+    `rows` has the user's row of each observation; `mask` is False where it does not count.
     """
     bad = np.asarray(likelihood.check(outcome))
     bad = bad if mask is None else bad & mask

@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxkick.data.columns import (
     as_column,
-    check_length,
     holds_texts,
     is_boolean,
     is_missing,
@@ -18,8 +17,6 @@ from jaxkick.data.columns import (
 from jaxkick.data.schema import OUTCOMES, WINNER, WORDS, Meaning
 from jaxkick.data.sides import Lineup, match_sides
 from jaxkick.errors import Checks, DataError, invalid
-
-__all__ = ["Points", "read_outcomes", "read_points", "write_outcomes"]
 
 _WINS = ("win", "w", "won", "h", "home", "first", "true", "1-0")
 _TIES = ("draw", "d", "drawn", "t", "tie", "tied", "1/2-1/2", "½-½", "0.5-0.5")
@@ -75,23 +72,16 @@ def read_points(points: Points, checks: Checks) -> np.ndarray:
 def read_outcomes(
     outcome: Any, meaning: Meaning, sides: Sequence[Any], num_rows: int
 ) -> tuple[np.ndarray, Meaning]:
-    """Read a column of outcomes, NaN where missing.
-
-    Args:
-        outcome: the column, one outcome for all, or `None` if the first side always won.
-        meaning: the meaning of its values; detected if `None`.
-        sides: the names of the first and the second side; empty if matches have no sides.
-        num_rows: the number of matches.
+    """Read a column of outcomes, or one for all; NaN where missing.
 
     Returns:
-        The outcomes, and the given or detected meaning.
+        The outcomes, and their given or detected meaning.
     """
     given = 1.0 if outcome is None else outcome
     if np.isscalar(given):
         outcomes = to_floats(given, "outcome", num_rows)
         return (2.0 * outcomes - 1.0 if is_boolean(given) else outcomes), meaning
-    column = as_column(given, "outcome")
-    check_length(column, "outcome", num_rows)
+    column = as_column(given, "outcome", num_rows)
     if meaning is None and holds_texts(column, mixed=True):
         signs = match_sides(to_list(column), *sides) if sides else None
         meaning = WORDS if signs is None or not signs.any() else WINNER

@@ -9,8 +9,6 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.encoding import Index
 from jaxkick.errors import DataError, invalid
 
-__all__ = ["Period", "number_periods", "read_time"]
-
 Period: TypeAlias = str | Callable[[np.ndarray], Any]
 """`"day"`, `"week"`, `"month"`, `"year"`, or a function from times to one label for each."""
 
@@ -20,11 +18,6 @@ _THURSDAY = 3  # day 0 is a Thursday, and weeks start on Mondays
 
 def number_periods(index: Index, every: Period, argument: str) -> np.ndarray:
     """Number the periods of observations, increasing with time from 0.
-
-    Args:
-        index: the index of the data.
-        every: the length of a period.
-        argument: the name of the argument, for errors.
 
     Raises:
         DataError: if the data has no calendar, or labels are missing or overlap in time.
@@ -90,11 +83,7 @@ def _calendar(index: Index, every: str, argument: str) -> np.ndarray:
 
 
 def read_time(index: Index, value: Any, argument: str) -> float:
-    """Convert one time of the user to a number.
-
-    Raises:
-        DataError: if it is not a single time.
-    """
+    """Convert one time of the user to a number."""
     number = index.scale.to_numbers(value, argument)
     if np.shape(number):
         raise DataError(

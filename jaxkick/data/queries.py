@@ -8,16 +8,10 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jaxkick.data.aspect_columns import SideAspects, read_aspects
-from jaxkick.data.columns import (
-    as_column,
-    holds_texts,
-    is_missing,
-    to_floats,
-    to_list,
-)
+from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.reading import naming_columns, read_frame
-from jaxkick.data.schema import HOME, Feature
+from jaxkick.data.schema import HOME, NO_TABLE, Feature
 from jaxkick.data.sides import (
     Block,
     Lineup,
@@ -25,27 +19,12 @@ from jaxkick.data.sides import (
     check_home,
     general_skill,
     join,
+    members_of,
     read_covariate,
     read_further,
     read_side,
 )
 from jaxkick.errors import Checks, DataError, did_you_mean, invalid, plain, suggest_names
-
-__all__ = [
-    "Match",
-    "Query",
-    "check_known",
-    "read_covariates",
-    "read_field",
-    "read_match",
-    "read_matches",
-    "read_names",
-    "read_query",
-    "read_ranking",
-    "read_side_aspects",
-    "split_aspects",
-    "unknown_name",
-]  # fmt: skip
 
 
 class Query(NamedTuple):
@@ -80,19 +59,10 @@ def read_query(
 ) -> Query:
     """Read combinations of features at times; a single combination or time is used for all.
 
-    Args:
-        directory: names, groups and times.
-        times: one time or many, in the user's terms.
-        sides: for each argument its value and the sign of its coefficients. The value is a name,
-            a mapping from names to coefficients, or a list for many combinations; elements of a
-            list are names, lists or tuples of names, and mappings, as in `Dataset.from_pairs`.
-        covariates: further features by name, each with one coefficient or many.
-        allow_unknown: whether names that the directory does not have are allowed.
-        aspects: for each side its coefficients of aspects, [A] or [Q, A]; by default only the
-            general skill.
-
-    Raises:
-        DataError: if an argument cannot be read, or a name is unknown and not allowed.
+    `sides` has for each argument its value and the sign of its coefficients. The value is a name,
+    a mapping from names to coefficients, or a list for many combinations; elements of a list are
+    names, lists or tuples of names, and mappings, as in `Dataset.from_pairs`. `aspects` has the
+    coefficients of aspects for each side, [A] or [Q, A]; by default only the general skill counts.
     """
     numbers = np.asarray(directory.to_time(times, "time"))
     if not np.isfinite(numbers).all():
@@ -100,7 +70,7 @@ def read_query(
         raise DataError("{argument} is missing", "Give a time.", argument="time", row=row)
     for argument, (values, _) in sides.items():
         _check_ambiguous(argument, values)
-    schema = directory.schema
+    schema = directory.schema or NO_TABLE
     covariates = {name: _without_array(values) for name, values in covariates.items()}
     arguments = {name: _without_array(values) for name, (values, _) in sides.items()}
     columns = arguments | {f"covariates[{name!r}]": x for name, x in covariates.items()}
@@ -113,33 +83,21 @@ def read_query(
     count = _common_length(lengths)
     vocabulary, blocks = Vocabulary(), []
     for argument, values in arguments.items():
-        cells = values if argument in lengths else [values]
-        block = read_side(cells, sides[argument][1], vocabulary, argument, len(cells))
-        empty = np.flatnonzero((block.features < 0).all(axis=1))
-        if empty.size:
-            raise DataError(
-                "{argument} has no competitor",
-                "Name at least one.",
-                argument=argument,
-                row=int(empty[0]) if argument in lengths else None,
-                count=len(empty),
-            )
-        rows = np.zeros(count, int) if len(cells) == 1 else slice(None)
+        block = _read_values(values, sides[argument][1], vocabulary, argument)
+        rows = np.zeros(count, int) if len(block.features) == 1 else slice(None)
         block = block.map(lambda part, rows=rows: part[rows])
-        own = None if aspects is None else aspects.get(argument)
+        own = (aspects or {}).get(argument)
         if own is not None:
             shape = (*block.features.shape, own.shape[-1])
             given = np.broadcast_to(own[..., None, :], shape).copy()
-            if schema is not None:
-                # Covariates have no aspects. The last element is for empty slots.
-                alone = np.array([*map(schema.is_covariate, vocabulary.names()), False])
-                given[alone[block.features]] = general_skill((), own.shape[-1])
+            # Covariates have no aspects. The last element is for empty slots.
+            alone = np.array([*map(schema.is_covariate, vocabulary.names()), False])
+            given[alone[block.features]] = general_skill((), own.shape[-1])
             block = block._replace(aspects=given)
         blocks.append(block)
-    roles = () if schema is None else schema.interactions
-    labels = {role: _for_all(covariates.pop(role), count) for role in roles if role in covariates}
-    pairs = schema is not None and schema.pairs and len(sides) == 2
-    further = read_further(blocks, labels, pairs, vocabulary)
+    roles = [role for role in schema.interactions if role in covariates]
+    labels = {role: _for_all(covariates.pop(role), count) for role in roles}
+    further = read_further(blocks, labels, schema.pairs and len(sides) == 2, vocabulary)
     for name, values in covariates.items():
         label = f"covariates[{name!r}]"
         blocks.append(read_covariate(name, values, vocabulary, label, count))
@@ -165,6 +123,23 @@ def read_query(
         codes=block.features,
         aspects=directory.known_aspects.by_name(block.aspects),
     )
+
+
+def _read_values(values: Any, sign: float, vocabulary: Vocabulary, argument: str) -> Block:
+    """Read the combinations of an argument, each of which must have a feature."""
+    many = _is_many(values)
+    cells = values if many else [values]
+    block = read_side(cells, sign, vocabulary, argument, len(cells))
+    empty = np.flatnonzero((block.features < 0).all(axis=1))
+    if empty.size:
+        raise DataError(
+            "{argument} has no competitor",
+            "Name at least one.",
+            argument=argument,
+            row=int(empty[0]) if many else None,
+            count=len(empty),
+        )
+    return block
 
 
 class Match(NamedTuple):
@@ -223,11 +198,11 @@ def split_aspects(
     directory: AbstractDirectory, values: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, Any], dict[Hashable, Any]]:
     """Separate values of aspects from values of covariates; labels may be both."""
-    columns, labels = (), ()
-    if directory.schema is not None:
-        columns, labels = directory.schema.aspect_columns, directory.schema.interactions
-    given = {name: x for name, x in values.items() if name in columns}
-    others = {name: x for name, x in values.items() if name not in given or name in labels}
+    schema = directory.schema or NO_TABLE
+    given = {name: x for name, x in values.items() if name in schema.aspect_columns}
+    others = {
+        name: x for name, x in values.items() if name not in given or name in schema.interactions
+    }
     return given, others
 
 
@@ -238,8 +213,8 @@ def read_side_aspects(
     argument: str = "covariates",
 ) -> SideAspects | None:
     """Read the coefficients of aspects of both sides of matches, or of the sides of events."""
-    schema = directory.schema
-    if schema is None or schema.aspects is None:
+    schema = directory.schema or NO_TABLE
+    if schema.aspects is None:
         return None
     many = [
         part
@@ -298,8 +273,7 @@ class Fields(NamedTuple):
 def read_field(competitors: Any) -> tuple[list, list[str]]:
     """Read the sides of one event, and a label for each."""
     sides = to_list(as_column(competitors, "competitors"))
-    members = [side if isinstance(side, (list, tuple, Mapping)) else [side] for side in sides]
-    members = [[side] if isinstance(side, Feature) else list(side) for side in members]
+    members = list(map(members_of, sides))
     names = [plain(name) for side in members for name in side]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -330,9 +304,9 @@ def read_covariates(
     directory: AbstractDirectory, covariates: Mapping[Hashable, Any], argument: str = "covariates"
 ) -> dict[Hashable, Any]:
     """Check the names of covariates, and convert columns of texts to a feature for each label."""
-    schema = directory.schema
-    roles = () if schema is None else schema.interactions
-    known = {HOME, *roles, *(() if schema is None else (name for name, _ in schema.covariates))}
+    schema = directory.schema or NO_TABLE
+    roles = schema.interactions
+    known = {HOME, *roles, *(name for name, _ in schema.covariates)}
 
     def check_name(name: Hashable) -> None:
         if name not in known and directory.feature_ids([name])[0] < 0:
@@ -493,12 +467,7 @@ def unknown_name(
 ) -> DataError:
     """Make the error for an unknown name, with the closest known ones.
 
-    Args:
-        directory: the known names.
-        name: the unknown name.
-        argument: the argument that holds it.
-        may_be_new: whether the caller has `allow_unknown=`.
-        **where: row and count of the error.
+    `may_be_new` says whether the caller has `allow_unknown=`; `where` has row and count.
     """
     known: list[Hashable] = list(directory.names)
     if isinstance(name, Feature):

@@ -9,17 +9,14 @@ from jaxkick.data.columns import (
     NUMBER,
     Column,
     as_column,
-    check_length,
     is_missing,
     take_rows,
     to_floats,
     to_list,
 )
 from jaxkick.data.schema import POINTS
-from jaxkick.data.sides import Vocabulary, cell_kind
+from jaxkick.data.sides import Vocabulary, cell_kind, members_of
 from jaxkick.errors import Checks, DataError, invalid, plain
-
-__all__ = ["RankedSides", "dense_places", "read_sides", "read_wide"]
 
 _UNPLACED = {
     "", "-", "\\n", "dnf", "dns", "dnq", "dsq", "dq", "nc", "ret", "r", "d", "w", "wd", "e", "f",
@@ -54,7 +51,7 @@ class RankedSides(NamedTuple):
     def pick(self, column: Column, argument: str) -> Column:
         """Take the value of each side from a column; note teams with members that differ."""
         num_rows = len(self.labels if self.sides is None else self.sides)
-        check_length(column, argument, num_rows)
+        column = as_column(column, argument, num_rows)
         if self.sides is not None and len(self.sides) > len(self.rows):
             first = to_list(take_rows(column, self.rows[self.sides]))
             pairs = zip(to_list(column), first, strict=True)
@@ -145,27 +142,13 @@ def dense_places(events: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any) -> RankedSides:
-    """Read sides of events from rows or teams.
-
-    Args:
-        competitor: the name of the competitor in each row, or the names of a side.
-        event: the event of each row.
-        team: the team of each row, or `None`; the members of a team are one side.
-        rank: the rank of each row, or `None`.
-        points: the points of each row, or `None`.
-
-    Raises:
-        DataError: if columns differ in length, or a number cannot be read.
-    """
+    """Read sides of events: each row is one, or all rows of a team; `None` for absent columns."""
     names, vocabulary = to_list(competitor), Vocabulary()
-    event = as_column(event, "event")
-    check_length(event, "event", len(names))
-    events = vocabulary.encode(event, "event")
+    events = vocabulary.encode(as_column(event, "event", len(names)), "event")
     rows = sides = np.arange(len(names))
     if team is not None:
-        team = as_column(team, "team")
-        check_length(team, "team", len(names))
-        sides, names = _join_teams(events, names, to_list(team))
+        teams = to_list(as_column(team, "team", len(names)))
+        sides, names = _join_teams(events, names, teams)
         rows = np.unique(sides, return_index=True)[1]
     ranked = RankedSides(
         names, events[rows], rows, sides, vocabulary.names(), None, rank is None, uneven={}
@@ -180,10 +163,9 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
 
 def read_wide(columns: Sequence[Column]) -> RankedSides:
     """Read one event from each row, with competitors from the first place to the last."""
-    for column in columns:
-        check_length(column, "competitor", len(columns[0]))
+    places = [to_list(as_column(each, "competitor", len(columns[0]))) for each in columns]
     cells = []
-    for row in zip(*map(to_list, columns), strict=True):
+    for row in zip(*places, strict=True):
         there = [not is_missing(name) for name in row]
         # Empty cells between names are kept, and refused as missing names.
         cells.append(row[: max(1, len(there) - there[::-1].index(True) if any(there) else 0)])
@@ -198,8 +180,7 @@ def read_wide(columns: Sequence[Column]) -> RankedSides:
 
 def _read_numbers(column: Any, argument: str, num_rows: int) -> np.ndarray:
     """Read numbers; NaN for missing cells and words such as "DNF"."""
-    column = as_column(column, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(column, argument, num_rows)
     try:
         return to_floats(column, argument, num_rows)
     except DataError:
@@ -247,9 +228,8 @@ def _repeated(events: np.ndarray, names: list) -> list:
     seen: set[tuple] = set()
     repeated = []
     for event, cell in zip(events.tolist(), names, strict=True):
-        members = [cell] if cell_kind(type(cell)) is Hashable else list(cell)
         found = None
-        for name in members:
+        for name in members_of(cell):
             key = (event, plain(name))
             if not is_missing(name):
                 found = plain(name) if found is None and key in seen else found

@@ -18,6 +18,7 @@ from jaxkick.data.ranking_tables import RankedSides, read_sides, read_wide
 from jaxkick.data.schema import (
     GENERAL,
     HOME,
+    NO_TABLE,
     ROLES,
     Groups,
     Schema,
@@ -41,20 +42,6 @@ from jaxkick.data.sides import (
     split_counts,
 )
 from jaxkick.errors import Checks, DataError, OnInvalid, did_you_mean, invalid, plain
-
-__all__ = [
-    "Columns",
-    "Rules",
-    "library_of",
-    "library_of_columns",
-    "read_arrays",
-    "read_frame",
-    "read_observations",
-    "read_table",
-    "tabulate_pairs",
-]
-
-_NO_TABLE = Schema(time="times")
 
 
 class Columns(NamedTuple):
@@ -94,7 +81,7 @@ class Rules(NamedTuple):
     @property
     def meaning(self) -> Schema:
         """The schema, or that of data without a table."""
-        return self.schema or _NO_TABLE
+        return self.schema or NO_TABLE
 
 
 def library_of_columns(*columns: Any) -> str | None:
@@ -189,13 +176,7 @@ def naming_columns(schema: Schema):
 
 
 def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns:
-    """Take the columns that a schema names out of a table.
-
-    Args:
-        frame: the table.
-        schema: the meaning of its columns.
-        with_outcome: whether to read outcomes and weights; future matches have none.
-    """
+    """Take the columns of a schema out of a table; future matches have no outcomes and weights."""
     table = frame if library_of(frame) is None else nw.from_native(frame, eager_only=True)
     names = list(table if isinstance(table, Mapping) else table.columns)
 
@@ -217,14 +198,19 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
             return value
         raise invalid(argument, value, "but must be the name of a column")
 
+    read = _read_rankings if schema.is_ranking else _read_matches
+    return read(schema, column, with_outcome)
+
+
+def _read_matches(schema: Schema, column: Callable, with_outcome: bool) -> Columns:
+    """Take the columns of matches out of a table."""
+
     def side(argument: str, columns: Any) -> Any:
         if isinstance(columns, str):
             return column(argument, columns)
         pairs = [(column(argument, name), column(argument, part)) for name, part in columns]
         return Lineup(*zip(*pairs, strict=True))
 
-    if schema.is_ranking:
-        return _read_rankings(schema, column, with_outcome)
     first, second = side("first", schema.first), side("second", schema.second)
     num_rows = len(first.names[0] if isinstance(first, Lineup) else first)
     times = column("time", schema.time)
@@ -233,11 +219,9 @@ def read_frame(frame: Any, schema: Schema, with_outcome: bool = True) -> Columns
     if with_outcome:
         outcome = column("outcome", schema.outcome, optional=True)
         weight = column("weight", schema.weight, optional=True)
-        for argument in ("result", "difference", "counts"):
-            pair = getattr(schema, argument)
-            if pair is not None:
-                one, other = (to_floats(column(argument, c), argument, num_rows) for c in pair)
-                outcome = Points(argument, one, other)
+        if (reading := schema.reading) is not None:
+            points = (column(reading, name) for name in getattr(schema, reading))
+            outcome = Points(reading, *(to_floats(each, reading, num_rows) for each in points))
     covariates = {}
     if schema.has_home:
         home = schema.home if schema.home is True else column("home", schema.home, optional=True)
@@ -295,49 +279,31 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         if schema.dnf == "drop":
             _leave_out_unplaced(ranked, columns.outcome, checks)
     vocabulary = Vocabulary()
-    blocks = {
+    sides = {
         argument: read_side(values, sign, vocabulary, argument, len(times))
         for argument, (values, sign) in columns.sides.items()
     }
-    further = read_further(list(blocks.values()), columns.labels, schema.pairs, vocabulary)
+    further = read_further(list(sides.values()), columns.labels, schema.pairs, vocabulary)
     known = AspectNames((), ())
     if schema.aspects is not None:
-        known, by_side = read_aspects(schema, columns.aspects, len(times), None, len(blocks))
-        for (argument, block), own in zip(blocks.items(), by_side, strict=True):
-            problem, remedy = "a label or number of an aspect is missing", "Give all of them"
-            checks.refuse(np.isnan(own).any(axis=1), problem, remedy, "aspects")
-            shape = (*block.features.shape, own.shape[-1])
-            aspects = np.broadcast_to(np.nan_to_num(own)[:, None], shape)
-            blocks[argument] = block._replace(aspects=aspects)
-    sides = list(blocks.values())
+        known, sides = _add_aspects(schema, columns.aspects, sides, checks)
+    covariates = {}
     for name, values in columns.covariates.items():
         argument = schema.covariate_argument(name)
-        blocks[argument] = read_covariate(name, values, vocabulary, argument, len(times))
-    missing = vocabulary.missing()
-    for argument, block in blocks.items():
-        if missing.any():
-            bad = missing[block.features].any(axis=1)
-            checks.refuse(bad, "{argument} has a missing name", "Name every competitor", argument)
-        _check_coefficients(checks, block, argument)
-    if len(sides) > 1:
-        checks.refuse(
-            on_both_sides(*(block.features for block in sides)),
-            "the same competitor is on both sides",
-            "Remove matches of a competitor against itself",
-        )
-    for argument, (block, *_) in further.items():
-        problem, remedy = "{argument} has a missing label", "Label every match"
-        checks.refuse((block.features < 0).all(axis=1), problem, remedy, argument)
+        covariates[argument] = read_covariate(name, values, vocabulary, argument, len(times))
+    _check_blocks(sides, covariates, further, vocabulary, checks)
     if schema.counts is not None:
         places = None if schema.has_roles else tuple(map(known.names.index, ROLES))
-        first, second, *others = blocks.values()
+        first, second = sides.values()
+        others = list(covariates.values())
         block, vocabulary = split_counts(first, second, others, vocabulary, places)
     else:
-        block = join([*blocks.values(), *chain.from_iterable(further.values())])
+        parts = [*sides.values(), *covariates.values(), *chain.from_iterable(further.values())]
+        block = join(parts)
         if schema.noise_effects:
             block = add_noise(block, vocabulary)
         elif schema.tie_effects:
-            block = add_ties(block, sides, vocabulary)
+            block = add_ties(block, list(sides.values()), vocabulary)
     outcome = columns.outcome
     if isinstance(outcome, Points):
         outcome = read_points(outcome, checks)
@@ -355,6 +321,47 @@ def read_observations(columns: Columns, rules: Rules) -> Observations:
         aspect_names=known.names,
         aspect_roles=known.roles,
     )
+
+
+def _add_aspects(
+    schema: Schema, values: Mapping[str, Any], sides: dict[str, Block], checks: Checks
+) -> tuple[AspectNames, dict[str, Block]]:
+    """The names of the aspects, and the sides with their coefficients."""
+    num_rows = len(next(iter(sides.values())).features)
+    known, by_side = read_aspects(schema, values, num_rows, None, len(sides))
+    found = {}
+    for (argument, block), own in zip(sides.items(), by_side, strict=True):
+        problem, remedy = "a label or number of an aspect is missing", "Give all of them"
+        checks.refuse(np.isnan(own).any(axis=1), problem, remedy, "aspects")
+        shape = (*block.features.shape, own.shape[-1])
+        aspects = np.broadcast_to(np.nan_to_num(own)[:, None], shape)
+        found[argument] = block._replace(aspects=aspects)
+    return known, found
+
+
+def _check_blocks(
+    sides: dict[str, Block],
+    covariates: dict[str, Block],
+    further: dict[str, list[Block]],
+    vocabulary: Vocabulary,
+    checks: Checks,
+) -> None:
+    """Refuse missing names, labels and coefficients, and competitors on both sides."""
+    missing = vocabulary.missing()
+    for argument, block in (sides | covariates).items():
+        if missing.any():
+            bad = missing[block.features].any(axis=1)
+            checks.refuse(bad, "{argument} has a missing name", "Name every competitor", argument)
+        _check_coefficients(checks, block, argument)
+    if len(sides) > 1:
+        checks.refuse(
+            on_both_sides(*(block.features for block in sides.values())),
+            "the same competitor is on both sides",
+            "Remove matches of a competitor against itself",
+        )
+    for argument, (block, *_) in further.items():
+        problem, remedy = "{argument} has a missing label", "Label every match"
+        checks.refuse((block.features < 0).all(axis=1), problem, remedy, argument)
 
 
 def _leave_out_unplaced(ranked: RankedSides, places: np.ndarray, checks: Checks) -> None:
@@ -379,12 +386,32 @@ def read_arrays(
 ) -> Observations:
     """Read and check observations given by feature numbers; see `Dataset.from_arrays`."""
     times, scale, checks = _read_times(times, rules)
+    block = _read_numbered(features, coefficients, names, checks, len(times))
+    num_features = int(block.features.max()) + 1
+    known = tuple(range(num_features)) if names is None else _check_names(names)
+    if aspects:
+        block = block._replace(aspects=_read_aspect_arrays(aspects, block.features.shape, checks))
+    outcome, _ = read_outcomes(outcome, None, (), len(times))
+    ranked = None if events is None else _read_events(events, times, checks)
+    read = _finish(times, scale, block, outcome, weight, checks, rules, ranked)
+    own = (GENERAL, *aspects) if aspects else ()
+    return replace(read, names=known, aspect_names=own, aspect_roles=("",) * len(own))
+
+
+def _read_numbered(
+    features: Any,
+    coefficients: Any,
+    names: Sequence[Hashable] | None,
+    checks: Checks,
+    num_rows: int,
+) -> Block:
+    """Read feature numbers and coefficients; numbers out of range become empty slots."""
     features = np.asarray(features)
     coefficients = np.array(coefficients, np.float64)
-    if features.ndim != 2 or len(features) != len(times) or features.dtype.kind not in "iu":
+    if features.ndim != 2 or len(features) != num_rows or features.dtype.kind not in "iu":
         raise DataError(
             f"{{argument}} has the shape {features.shape} and type {features.dtype}, but must be "
-            f"an array of integers with a row for each of the {len(times):,} observations",
+            f"an array of integers with a row for each of the {num_rows:,} observations",
             argument="features",
         )
     if coefficients.shape != features.shape:
@@ -406,30 +433,27 @@ def read_arrays(
     block = Block(np.where(outside, -1, features).astype(np.int32), coefficients)
     coefficients[block.features < 0] = 0.0
     _check_coefficients(checks, block, "coefficients")
-    if aspects:
-        block = block._replace(aspects=_read_aspect_arrays(aspects, features.shape, checks))
-    num_features = int(block.features.max()) + 1
-    if names is None and num_features > max(1_000_000, 4 * features.size):
+    largest = block.features.max()
+    if names is None and largest >= max(1_000_000, 4 * features.size):
         raise DataError(
-            f"{{argument}} counts up to {num_features - 1:,} with {features.size:,} slots",
+            f"{{argument}} counts up to {largest:,} with {features.size:,} slots",
             "Number the features from 0 without large gaps, or use `Dataset.from_mappings`.",
             argument="features",
         )
-    known = tuple(range(num_features)) if names is None else _check_names(names)
-    outcome, _ = read_outcomes(outcome, None, (), len(times))
-    ranked = None
-    if events is not None:
-        numbers = np.asarray(events)
-        if numbers.shape != times.shape or numbers.dtype.kind not in "iu":
-            problem = f"{{argument}} must be {len(times):,} integers"
-            raise DataError(problem, "Number the events from 0.", argument="events")
-        labels, numbers = np.unique(numbers, return_inverse=True)
-        rows = np.arange(len(times))
-        ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
-        ranked.check_times(checks, times)
-    read = _finish(times, scale, block, outcome, weight, checks, rules, ranked)
-    own = (GENERAL, *aspects) if aspects else ()
-    return replace(read, names=known, aspect_names=own, aspect_roles=("",) * len(own))
+    return block
+
+
+def _read_events(events: Any, times: np.ndarray, checks: Checks) -> RankedSides:
+    """Read the numbers of events; they have no names and ranks to check."""
+    numbers = np.asarray(events)
+    if numbers.shape != times.shape or numbers.dtype.kind not in "iu":
+        problem = f"{{argument}} must be {len(times):,} integers"
+        raise DataError(problem, "Number the events from 0.", argument="events")
+    labels, numbers = np.unique(numbers, return_inverse=True)
+    rows = np.arange(len(times))
+    ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
+    ranked.check_times(checks, times)
+    return ranked
 
 
 def _read_aspect_arrays(
@@ -459,9 +483,9 @@ def _read_times(
     """Read the time of each row; return also the scale and the checks for all rows."""
     argument = "times" if rules.schema is None else "time"
     times, scale = read_times(times, rules.unit, argument)
-    columns = {} if rules.schema is None else rules.schema.columns
+    schema = rules.meaning
     rows, events = (None, None) if ranked is None else (ranked.rows, ranked.events)
-    checks = Checks(len(times), rules.on_invalid, rules.meaning.copies, columns, rows, events)
+    checks = Checks(len(times), rules.on_invalid, schema.copies, schema.columns, rows, events)
     problem, remedy = "{argument} is missing or infinite", "Give every observation a finite time"
     checks.refuse(~np.isfinite(times), problem, remedy, argument)
     return times, scale, checks

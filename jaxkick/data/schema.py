@@ -5,36 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from jaxkick.data.columns import plain_value
-from jaxkick.errors import DataError, invalid
-
-__all__ = [
-    "ATTACK",
-    "DEFAULT_GROUP",
-    "DEFENCE",
-    "GENERAL",
-    "HOME",
-    "LEVEL",
-    "NOISE",
-    "NO_TABLE",
-    "OUTCOMES",
-    "PAIR",
-    "POINTS",
-    "ROLES",
-    "TIE",
-    "WINNER",
-    "WORDS",
-    "Feature",
-    "Groups",
-    "Meaning",
-    "Pair",
-    "Schema",
-    "SideColumns",
-    "check_aspect_name",
-    "group_of",
-    "read_groups",
-    "read_mapping",
-    "with_role",
-]
+from jaxkick.errors import DataError, check_choice, invalid
 
 DEFAULT_GROUP = "skill"
 """The default group."""
@@ -223,11 +194,7 @@ class Schema:
         outcomes: Any = None,
         **plain: Any,
     ) -> "Schema":
-        """Make a schema from the arguments of `Dataset.from_frame`.
-
-        Raises:
-            DataError: if an argument does not name columns.
-        """
+        """Make a schema from the arguments of `Dataset.from_frame`."""
         return cls(
             first=_read_side("first", first),
             second=_read_side("second", second),
@@ -257,17 +224,13 @@ class Schema:
         aspects: Any = None,
         dnf: Any = "last",
     ) -> "Schema":
-        """Make a schema from the arguments of `Dataset.from_rankings`.
-
-        Raises:
-            DataError: if arguments are missing or contradict each other.
-        """
-        if dnf not in ("last", "drop"):
-            raise invalid("dnf", dnf, "but must be 'last' or 'drop'")
+        """Make a schema from the arguments of `Dataset.from_rankings`."""
+        check_choice("dnf", dnf, ("last", "drop"))
         covariates = tuple(read_mapping("features", features).items())
         own = _read_aspects(aspects, counts=False, num_sides=1)
+        shared = {"time": time, "aspects": own, "dnf": dnf}
+        others = {"event": event, "rank": rank, "points": points, "team": team}
         if isinstance(competitor, (list, tuple)):
-            others = {"event": event, "rank": rank, "points": points, "team": team}
             for argument, value in (others | {"features": features}).items():
                 if value is not None:
                     raise DataError(
@@ -278,30 +241,20 @@ class Schema:
                     )
             if len(competitor) < 2:
                 raise DataError("{argument} needs at least two columns", argument="competitor")
-            return cls(time=time, places=tuple(competitor), aspects=own, dnf=dnf)
+            return cls(places=tuple(competitor), **shared)
         if not isinstance(competitor, str):
             raise invalid("competitor", competitor, "but must be a column, or a list of them")
         if event is None:
             raise DataError(
                 "{argument} is missing",
-                "Name the column of events; for a table with one row for each "
-                "event, pass a list of columns as `competitor`.",
+                "Name the column of events; for a table with one row for each event, pass a list "
+                "of columns as `competitor`.",
                 argument="event",
             )
         if (rank is None) == (points is None):
             problem = "pass one of {rank} (1 is the best) and {points} (more is better)"
             raise DataError(problem, mentions=["rank", "points"])
-        return cls(
-            time=time,
-            first=competitor,
-            event=event,
-            rank=rank,
-            points=points,
-            team=team,
-            covariates=covariates,
-            aspects=own,
-            dnf=dnf,
-        )
+        return cls(first=competitor, covariates=covariates, **others, **shared)
 
     @property
     def is_ranking(self) -> bool:
@@ -443,11 +396,7 @@ NO_TABLE = Schema(time=0.0)
 
 
 def read_groups(groups: Groups) -> Groups:
-    """Check the user's rule for the groups; copy a mapping.
-
-    Raises:
-        DataError: if it is not a mapping, a function or `None`.
-    """
+    """Check the user's rule for the groups; copy a mapping."""
     if isinstance(groups, Mapping):
         return dict(groups)
     if groups is not None and not callable(groups):
@@ -460,11 +409,7 @@ def read_groups(groups: Groups) -> Groups:
 
 
 def group_of(groups: Groups, feature: Hashable) -> str:
-    """The group of a feature: by the user's rule, else its role, else `"skill"`.
-
-    Raises:
-        DataError: if the rule's answer is not a string.
-    """
+    """The group of a feature: by the user's rule, else its role, else `"skill"`."""
     if callable(groups):
         group = groups(feature)
     else:
@@ -481,11 +426,7 @@ def group_of(groups: Groups, feature: Hashable) -> str:
 
 
 def check_aspect_name(name: Any, argument: str = "aspects") -> None:
-    """Check that the name of an aspect is a text other than that of the general skill.
-
-    Raises:
-        DataError: if it is not.
-    """
+    """Check that the name of an aspect is a text other than that of the general skill."""
     if not isinstance(name, str):
         problem = "{argument} has the name {value}, but names of aspects are texts"
         raise DataError(problem, argument=argument, value=name)
@@ -498,11 +439,7 @@ def check_aspect_name(name: Any, argument: str = "aspects") -> None:
 
 
 def read_mapping(argument: str, values: Any) -> Mapping:
-    """Check that an argument is a mapping; `None` is read as an empty one.
-
-    Raises:
-        DataError: if it is not.
-    """
+    """Check that an argument is a mapping; `None` is read as an empty one."""
     if values is None or isinstance(values, Mapping):
         return values or {}
     raise invalid(argument, values, "but must be a mapping from names to columns")

@@ -13,7 +13,6 @@ from jaxkick.data.columns import (
     TEXTS,
     Column,
     as_column,
-    check_length,
     chunks,
     holds_texts,
     is_boolean,
@@ -24,27 +23,6 @@ from jaxkick.data.columns import (
 )
 from jaxkick.data.schema import ATTACK, DEFENCE, LEVEL, NOISE, PAIR, TIE, Feature
 from jaxkick.errors import DataError, invalid, plain
-
-__all__ = [
-    "Block",
-    "Lineup",
-    "Side",
-    "Vocabulary",
-    "add_noise",
-    "add_ties",
-    "cell_kind",
-    "check_home",
-    "general_skill",
-    "join",
-    "match_sides",
-    "on_both_sides",
-    "read_covariate",
-    "read_further",
-    "read_home",
-    "read_side",
-    "split_counts",
-    "stack",
-]
 
 Side: TypeAlias = Hashable | Sequence[Hashable] | Mapping[Hashable, float]
 
@@ -123,34 +101,21 @@ class Block(NamedTuple):
         rows = np.flatnonzero(repeated.any(axis=1))
         if not rows.size:
             return
-        order = np.argsort(self.features[rows], axis=1, kind="stable")
-        features, coefficients = (
-            np.take_along_axis(part[rows], order, axis=1)
-            for part in (self.features, self.coefficients)
-        )
-        opens = np.ones(features.shape, bool)
-        opens[:, 1:] = features[:, 1:] != features[:, :-1]
-        begins = np.flatnonzero(opens)
-        back = np.argsort(order, axis=1)
-
-        def add(values: np.ndarray) -> np.ndarray:
-            sums = np.zeros(values.size)
-            sums[begins] = np.add.reduceat(values.ravel(), begins)
-            return np.take_along_axis(sums.reshape(order.shape), back, axis=1)
-
-        if self.aspects is None:
-            self.coefficients[rows] = add(coefficients)
-        else:
-            aspects = np.take_along_axis(self.aspects[rows], order[..., None], axis=1)
-            aspects *= coefficients[..., None]
-            sums = np.stack([add(part) for part in np.moveaxis(aspects, -1, 0)], axis=-1)
-            several = add(np.ones_like(coefficients)) != 1.0
-            self.aspects[rows] = np.where(several[..., None], sums, self.aspects[rows])
-            self.coefficients[rows] = np.where(
-                several, (sums != 0.0).any(axis=-1), self.coefficients[rows]
-            )
-        features[~opens] = -1
-        self.features[rows] = np.take_along_axis(features, back, axis=1)
+        row, slot = np.nonzero(self.features[rows] >= 0)
+        used = rows[row], slot
+        features, coefficients = self.features[used], self.coefficients[used]
+        keys = row * np.int64(features.max() + 1) + features
+        _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        firsts = rows[row[first]], slot[first]
+        sums = np.bincount(number, coefficients)
+        if self.aspects is not None:
+            totals = np.zeros((len(first), self.aspects.shape[-1]))
+            np.add.at(totals, number, coefficients[:, None] * self.aspects[used])
+            several = np.bincount(number) > 1
+            sums = np.where(several, (totals != 0.0).any(axis=1), coefficients[first])
+            self.aspects[firsts] = np.where(several[:, None], totals, self.aspects[firsts])
+        self.features[rows], self.coefficients[rows] = -1, 0.0
+        self.features[firsts], self.coefficients[firsts] = features[first], sums
 
 
 def general_skill(shape: tuple[int, ...], size: int) -> np.ndarray:
@@ -216,9 +181,6 @@ class Vocabulary:
     def sort(self, features: np.ndarray) -> tuple[tuple[Hashable, ...], np.ndarray]:
         """Sort the names in use, so that their order does not depend on the order of rows.
 
-        Args:
-            features: codes in use; -1 for none.
-
         Returns:
             The sorted names, and for each code the position of its name; the last element is -1,
             for code -1.
@@ -236,20 +198,14 @@ class Vocabulary:
 def read_side(
     values: Any, sign: float, vocabulary: Vocabulary, argument: str, num_rows: int
 ) -> Block:
-    """Read one side of each observation.
+    """Read one side of each observation, and add new names to the vocabulary.
 
-    Args:
-        values: for each observation a name, a list of names or a mapping from names to
-            coefficients; or a `Lineup` over several columns.
-        sign: factor on the coefficients.
-        vocabulary: the names, to which new ones are added.
-        argument: name of the user's argument, for errors.
-        num_rows: number of observations.
+    `values` has for each observation a name, a list of names or a mapping from names to
+    coefficients; or it is a `Lineup` over several columns.
     """
     if isinstance(values, Lineup):
         return _read_lineup(values, sign, vocabulary, argument, num_rows)
-    column = as_column(values, argument)
-    check_length(column, argument, num_rows)
+    column = as_column(values, argument, num_rows)
     if isinstance(column, nw.Series):
         only_names = not column.dtype.is_nested() and column.dtype != nw.Object
     else:
@@ -279,9 +235,8 @@ def read_covariate(
             value=name,
         )
     if not isinstance(values, (int, float, np.number)):
-        values = as_column(values, argument)
+        values = as_column(values, argument, num_rows)
         if holds_texts(values):
-            check_length(values, argument, num_rows)
             labels = to_list(values)
             there = np.array([not is_missing(label) for label in labels])
             codes = vocabulary.encode([Feature(label, str(name)) for label in labels], argument)
@@ -296,12 +251,7 @@ def read_further(
 ) -> dict[str, list[Block]]:
     """Read further skills of the competitors, by label and by opponent.
 
-    Args:
-        sides: the features of each side.
-        labels: for each role the labels of all matches.
-        pairs: whether every pair of opponents has a skill. It belongs to the opponent whose
-            name is first in sorted order.
-        vocabulary: the names; the `Feature` of each skill is added to them.
+    The skill of a pair belongs to the opponent whose name is first in sorted order.
 
     Returns:
         Blocks by argument; slots of missing labels are empty.
@@ -323,9 +273,8 @@ def read_further(
 
     for role, values in labels.items():
         argument = f"interactions[{role!r}]"
-        own, column = Vocabulary(), as_column(values, argument)
-        check_length(column, argument, len(sides[0].features))
-        codes = own.encode(column, argument)
+        own = Vocabulary()
+        codes = own.encode(as_column(values, argument, len(sides[0].features)), argument)
         codes = np.where(own.missing()[codes], np.int32(-1), codes)[:, None]
         further[argument] = [
             Block(encode(role, block.features, codes, own.names()), block.coefficients)
@@ -347,20 +296,12 @@ def read_further(
 def read_home(home: Any, neutral: Any, first: Any, second: Any, num_rows: int) -> np.ndarray:
     """Read the side at home in every match: +1 the first, -1 the second, 0 neither.
 
-    Args:
-        home: a column of these numbers or of names; `None` or `True` if the first side is at
-            home.
-        neutral: a column that is true for matches on neutral ground, or `None`.
-        first: the first side.
-        second: the second side.
-        num_rows: the number of matches.
-
-    Returns:
-        The coefficient of the home advantage; NaN where it is missing.
+    `home` is a column of these numbers or of names, or `None` or `True` if the first side is at
+    home. `neutral` is a column that is true for matches on neutral ground, or `None`.
     """
     coefficients = np.ones(num_rows)
     if home is not None and home is not True:
-        column = as_column(home, "home")
+        column = as_column(home, "home", num_rows)
         if is_boolean(column):
             raise DataError(
                 "{argument} holds booleans, which do not distinguish neutral ground from the "
@@ -423,15 +364,8 @@ def split_counts(
     """Make two observations of every match: the count of each side.
 
     The count of a side depends on its attack, the defence of the other side, the `level` of all
-    counts, and the covariates, which have the opposite sign for the second side.
-
-    Args:
-        first: the first side.
-        second: the second side.
-        covariates: further features.
-        vocabulary: the names.
-        places: the positions of attack and defence among the aspects; `None` if they are separate
-            features.
+    counts, and the covariates, which have the opposite sign for the second side. `places` has the
+    positions of attack and defence among the aspects; `None` if they are separate features.
 
     Returns:
         Two rows for each match, and the names with new codes.
@@ -476,12 +410,8 @@ def _alternate(first: Block, second: Block) -> Block:
 def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Block:
     """Make two observations of every match: its score, and its log factor of the margin of ties.
 
-    The second is the sum of a feature of each competitor of both sides.
-
-    Args:
-        block: the features of each match's score.
-        sides: the competitors of each side.
-        vocabulary: the names; the `Feature` of each competitor is added to them.
+    The second is the sum of a feature of each competitor of both sides, which is added to the
+    vocabulary.
     """
     names, both = vocabulary.names(), join(sides)
     used = np.unique(both.features[both.features >= 0])
@@ -491,12 +421,7 @@ def add_ties(block: Block, sides: Sequence[Block], vocabulary: Vocabulary) -> Bl
 
 
 def add_noise(block: Block, vocabulary: Vocabulary) -> Block:
-    """Make two observations of every match: its score, and the log scale of its noise.
-
-    Args:
-        block: the features of each match's score.
-        vocabulary: the names; the shared feature is added to them.
-    """
+    """Make two observations of every match: its score, and the log scale of its noise."""
     code, count = vocabulary.encode([NOISE], NOISE)[0], len(block.features)
     return _add_second(block, Block(np.full((count, 1), code, np.int32), np.ones((count, 1))))
 
@@ -541,8 +466,7 @@ def _read_lineup(
 ) -> Block:
     blocks = []
     for column, part in zip(*lineup, strict=True):
-        names = to_list(as_column(column, argument))
-        check_length(names, argument, num_rows)
+        names = to_list(as_column(column, argument, num_rows))
         there = np.fromiter((not is_missing(name) for name in names), bool, num_rows)
         features = np.full(num_rows, -1, np.int32)
         features[there] = vocabulary.encode(list(compress(names, there)), argument)
@@ -577,6 +501,11 @@ def cell_kind(kind: type) -> type:
         return Mapping
     # A `Feature` is a tuple, but not a line-up.
     return Sequence if issubclass(kind, _LISTS) and not issubclass(kind, Feature) else Hashable
+
+
+def members_of(cell: Any) -> list:
+    """The names of a side."""
+    return [cell] if cell_kind(type(cell)) is Hashable else list(cell)
 
 
 def _flatten(

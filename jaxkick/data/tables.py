@@ -8,27 +8,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from jaxkick.data.columns import show_time
 from jaxkick.data.observations import Observations
 from jaxkick.data.outcomes import write_outcomes
 from jaxkick.data.ranking_tables import dense_places
-from jaxkick.data.schema import (
-    ATTACK,
-    DEFENCE,
-    HOME,
-    WINNER,
-    Feature,
-    Schema,
-)
+from jaxkick.data.schema import ATTACK, DEFENCE, HOME, WINNER, Feature, Schema
 from jaxkick.errors import DataError, invalid
-
-__all__ = [
-    "AbstractTable",
-    "Columns",
-    "extend_table",
-    "make_table",
-    "name_column",
-    "write_observations",
-]
 
 _SHOWN = 20
 
@@ -52,15 +37,7 @@ class Columns(dict[str, np.ndarray]):
 
 
 def make_table(columns: Mapping[str, Any], library: str | None) -> Any:
-    """Make a table of columns.
-
-    Args:
-        columns: values by the name of their column.
-        library: `"pandas"`, `"polars"` or `"pyarrow"`; `None` for a mapping of arrays.
-
-    Raises:
-        DataError: if the library is unknown or not installed.
-    """
+    """Make a table of columns in a library, or a mapping of arrays without one."""
     arrays = Columns({name: np.asarray(column) for name, column in columns.items()})
     if library is None:
         return arrays
@@ -106,12 +83,7 @@ class AbstractTable(abc.ABC):
 
 
 def extend_table(frame: Any, columns: Mapping[str, Any]) -> Any:
-    """Add columns to the end of a user's table, in its own library.
-
-    Args:
-        frame: a table, or a mapping from names to columns.
-        columns: values by the name of their column; they replace columns of the same name.
-    """
+    """Add columns to a user's table, in its own library; they replace those of the same name."""
     if isinstance(frame, Mapping):
         whole = {**frame, **columns}
         return Columns({name: _as_array(column) for name, column in whole.items()})
@@ -355,7 +327,4 @@ def _spread(
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        # To the millisecond, without a time of day at midnight.
-        return str(value.astype("datetime64[ms]")).removesuffix("T00:00:00.000")
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else show_time(value)

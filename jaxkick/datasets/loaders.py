@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxkick.errors import DataError, invalid
+from jaxkick.errors import DataError, check_choice
 
 __all__ = [
     "FOLDER_VARIABLE", "SOURCES", "Source", "load_atp", "load_bundesliga", "load_football",
@@ -182,8 +182,7 @@ def load_starcraft(
     Raises:
         DataError: if the version is unknown.
     """
-    if version not in ("WoL", "HotS"):
-        raise invalid("version", version, "but must be 'WoL' or 'HotS'")
+    check_choice("version", version, ("WoL", "HotS"))
     names: dict[str, str] = {}
     games = []
     for line in _read_text("starcraft", f"{version}.txt", folder).splitlines():

@@ -169,7 +169,7 @@ class Forecasts(AbstractForecasts):
             unconverged: numbers of fits and of learning runs that did not converge.
         """
         index, outcome = data.index, data.observations.outcome
-        user_rows = np.arange(len(outcome)) if index.rows is None else index.rows
+        user_rows = index.row_numbers
         parts, counts = [], is_counts(data)
         for likelihood, rows in stretches:
             sides = match_rows(data, rows)

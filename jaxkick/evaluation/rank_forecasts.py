@@ -105,7 +105,7 @@ class RankForecasts(AbstractForecasts):
     ) -> "RankForecasts":
         """Turn scores into predictions of places; the arguments are those of `Forecasts.of`."""
         index, outcome = data.index, data.observations.outcome
-        user_rows = np.arange(len(outcome)) if index.rows is None else index.rows
+        user_rows = index.row_numbers
         members, parts = [], []
         for likelihood, rows in stretches:
             for block in _events_by_size(index.events, rows):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from jaxkick.data.columns import UNITS
+from jaxkick.data.columns import UNITS, show_time
 from jaxkick.data.encoding import Index
 from jaxkick.data.schema import DEFAULT_GROUP, HOME, LEVEL, NO_TABLE, NOISE, ROLES, TIE, Feature
 from jaxkick.posterior import Posterior
@@ -23,7 +23,7 @@ from jaxkick.posterior.leaderboard import (
 from jaxkick.report.outcome_tables import Range, pack, tabulate_counts, tabulate_outcomes
 from jaxkick.report.skill_curves import Evaluate, Knots, Part, evaluator, sample_curves
 
-__all__ = ["Cast", "Covariate", "Span", "assemble_cast", "gather_content", "time_span"]
+__all__ = ["Cast", "Span", "assemble_cast", "gather_content", "time_span"]
 
 _INTERVAL = 0.9
 _RANKS = ("rank", "rank_lower", "rank_upper", "best")
@@ -48,18 +48,6 @@ class Span(NamedTuple):
     recent: float
 
 
-class Covariate(NamedTuple):
-    """A further feature of matches, whose coefficient the reader chooses.
-
-    Attributes:
-        name: name of the feature.
-        value: initial coefficient.
-    """
-
-    name: Hashable
-    value: float
-
-
 class Cast(NamedTuple):
     """Competitors and the other features of matches.
 
@@ -67,7 +55,7 @@ class Cast(NamedTuple):
         competitors: the competitors, each with the features that make up its score.
         home: feature of the home advantage, if there is one.
         level: feature that all counts share, if there is one.
-        covariates: further features.
+        covariates: further features with initial coefficients, which the reader may change.
         left_out: number of further features that the page does not show; they count as zero.
         roles: the aspects that each feature of a competitor is shown by: attack, defence and
             their sum if they share a state.
@@ -76,7 +64,7 @@ class Cast(NamedTuple):
     competitors: Competitors
     home: Hashable | None
     level: Hashable | None
-    covariates: list[Covariate]
+    covariates: dict[Hashable, float]
     left_out: int
     roles: tuple[str | None, ...] = (None,)
 
@@ -85,7 +73,7 @@ class Cast(NamedTuple):
         """All features, in the order of their numbers on the page."""
         own = [name for each in self.competitors.features for name in each]
         shared = [name for name in (self.home, self.level) if name is not None]
-        shared += [covariate.name for covariate in self.covariates]
+        shared += self.covariates
         return [*(Part(name, role) for name in own for role in self.roles), *map(Part, shared)]
 
     @property
@@ -123,7 +111,7 @@ def gather_content(posterior: Posterior, title: str, forecasts: Any = None) -> d
         "level": None if cast.level is None else features.index(Part(cast.level)),
         "covariates": [
             {"name": _label(name), "feature": features.index(Part(name)), "value": value}
-            for name, value in cast.covariates
+            for name, value in cast.covariates.items()
         ],
         "left_out": cast.left_out,
         "curves": _pack_curves(knots, len(features), span),
@@ -170,16 +158,14 @@ def assemble_cast(index: Index) -> Cast:
     ]
     # Each side of a ranking has features of its own, which the page cannot set.
     shown = others if len(others) <= _MOST_COVARIATES and not schema.is_ranking else []
-    covariates = [Covariate(name, known.get(name, 0.0)) for name in shown]
+    covariates = {name: known.get(name, 0.0) for name in shown}
     roles = (*ROLES, None) if counts and not schema.has_roles else (None,)
     return Cast(competitors, home, level, covariates, len(others) - len(shown), roles)
 
 
 def _number_of_matches(index: Index) -> int:
     """The number of matches or events, which may have several observations."""
-    if index.events is not None:
-        return len(np.unique(index.events))
-    return len(index.times if index.rows is None else np.unique(index.rows))
+    return len(np.unique(index.row_numbers if index.events is None else index.events))
 
 
 def _group_of_competitors(index: Index) -> str | None:
@@ -275,7 +261,7 @@ def _outcome(posterior: Posterior, cast: Cast, knots: Knots) -> dict[str, Any]:
     number = {part.name: place for place, part in enumerate(cast.features)}
     shared = [_extremes(knots, [number[cast.home]]).scaled(1.0)] if cast.home is not None else []
     observations = posterior.data.observations
-    for name, value in cast.covariates:
+    for name, value in cast.covariates.items():
         own_entries = observations.features == posterior.data.feature_id(name)
         found = np.abs(observations.coefficients[own_entries])
         largest = float(np.max(found, initial=abs(value)))
@@ -364,20 +350,16 @@ def _plain_table(table: Any) -> dict[str, Any]:
         table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
     return {
         "columns": [_label(name) for name in table],
-        "values": [[_cell(value) for value in _as_list(column)] for column in table.values()],
+        "values": [[_cell(value) for value in np.asarray(column)] for column in table.values()],
     }
-
-
-def _as_list(column: Any) -> list:
-    array = np.asarray(column)
-    if array.dtype.kind == "M":
-        return [str(value).removesuffix("T00:00:00.000") for value in array.astype("M8[ms]")]
-    return array.tolist()
 
 
 def _cell(value: Any) -> float | str | None:
     if value is None or value != value:
         return None
+    if isinstance(value, np.datetime64):
+        return show_time(value)
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool | int | float):
         return value if abs(value) < 1e300 else str(value)
     return str(value).removesuffix(" 00:00:00")

@@ -81,7 +81,7 @@ def tabulate_outcomes(
     def columns(found: Prediction) -> np.ndarray:
         parts, chances = [], None if classes is None else classes.chances(found)
         if results:
-            parts.append(_results(found) if chances is None else classes.by_sign(chances))
+            parts.append(found.results if chances is None else classes.by_sign(chances))
         elif levels:
             parts.append(found.probabilities)
         if not levels:
@@ -90,7 +90,7 @@ def tabulate_outcomes(
                 if chances is None
                 else [classes.quantile(chances, tail) for tail in tails]
             )
-            parts.append(np.stack([_mean(found), *ends], axis=-1))
+            parts.append(np.stack([found.outcome_mean, *ends], axis=-1))
         return np.concatenate(parts, axis=-1)
 
     def tolerance(values: np.ndarray) -> np.ndarray:
@@ -121,7 +121,7 @@ def tabulate_counts(likelihood: AbstractLikelihood, scores: Range) -> dict[str, 
     nodes, weights = np.polynomial.hermite_e.hermegauss(_SHARED_NODES)
 
     def columns(found: Prediction) -> np.ndarray:
-        expected = _mean(found)[:, None]
+        expected = np.asarray(found.outcome_mean)[:, None]
         return np.concatenate([expected, np.cumsum(classes.chances(found), axis=-1)], axis=-1)
 
     def tolerance(values: np.ndarray) -> np.ndarray:
@@ -141,15 +141,6 @@ def _predict(likelihood: AbstractLikelihood, mean: np.ndarray, deviation: np.nda
     dtype = jnp.result_type(float)
     moments = jnp.asarray(mean, dtype), jnp.asarray(deviation**2, dtype)
     return Prediction(*moments, likelihood)  # pyright: ignore[reportCallIssue]
-
-
-def _results(found: Prediction) -> np.ndarray:
-    return np.stack([found.p_loss, found.p_tie, found.p_win], axis=-1)
-
-
-def _mean(found: Prediction) -> np.ndarray:
-    method = found.likelihood.predictive_mean
-    return np.asarray(call_compiled(method, found.mean, found.variance))
 
 
 def _quantile(found: Prediction, tail: float) -> np.ndarray:

@@ -72,11 +72,6 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
     Names are untrusted. They occur only in the JSON data, which is escaped, and the page's program
     inserts them as text. A content security policy allows only our two scripts, by their hashes,
     and no network access.
-
-    Args:
-        content: data of the page; see `gather_content`.
-        library: source of plotly.js.
-        version: version of jaxkick.
     """
     program = "\n".join(map(_asset, _SCRIPTS))
     allowed = " ".join(map(_hash, (program, library)))
@@ -95,14 +90,7 @@ def make_page(content: dict[str, Any], library: str, version: str) -> str:
 
 
 def plotting_library(path: str | Path | None) -> str:
-    """Read the source of plotly.js.
-
-    Args:
-        path: a file with the source; the installed plotly package if `None`.
-
-    Raises:
-        ImportError: if plotly is not installed and `path` is `None`.
-    """
+    """Read the source of plotly.js from a file, or from the installed plotly package."""
     if path is not None:
         return Path(path).read_text(encoding="utf-8")
     try:

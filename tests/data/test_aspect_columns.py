@@ -281,3 +281,16 @@ def test_sides_of_rankings_have_aspects():
         fit.predict_ranking(["a", "b"], 1.0, features={"weather": "snow"})
     with pytest.raises(jk.DataError, match="is True, but must be the name of a column"):
         jk.Dataset.from_rankings(races, **read, aspects={"weather": True})
+
+
+def test_joined_data_keeps_the_columns_of_the_first(matches):
+    data = jk.Dataset.from_frame(matches, **COLUMNS, aspects={"court": "surface"})
+    clay = np.full((2, 2), 1.0)
+    pairs = ([9.5, 9.8], [[0, 1], [1, 2]], [[1, -1], [1, -1]], [1.0, -1.0])
+    more = jk.Dataset.from_arrays(*pairs, names=["a", "b", "c"], aspects={"clay": clay})
+    joined = jk.concat([data, more]).index
+    assert dict(zip(joined.aspect_names, joined.aspect_roles, strict=True)) == {
+        "skill": "",
+        "clay": "court",
+        "grass": "court",
+    }

@@ -267,6 +267,9 @@ def test_tables_of_unknown_kind(frame):
 def test_lengths(argument):
     with pytest.raises(DataError, match=f"`{argument}` has 3 values for 8 observations. Pass"):
         pairs(**{argument: [1, 2, 3]})
+    table = {"t": TIMES, "a": FIRST, "b": SECOND, "h": ["a", "c"]}
+    with pytest.raises(DataError, match=r"`home` \(column 'h'\) has 2 values for 8 observations"):
+        Dataset.from_frame(table, time="t", first="a", second="b", outcome=1.0, home="h")
     with pytest.raises(DataError, match=r"`covariates\['h'\]` has 2 values for 8 observations"):
         pairs(covariates={"h": [1, 2]})
 

@@ -23,15 +23,19 @@ METHODS = {"ep": jk.ExpectationPropagation, "kl": jk.ReverseKL}
 class Item:
     """A team or player of a model."""
 
-    def __init__(self, kernel: Kernel, fitter: Literal["batch", "recursive"], *owner: Any):
+    def __init__(
+        self,
+        kernel: Kernel,
+        fitter: Literal["batch", "recursive"],
+        model: Any = None,
+        name: Hashable = None,
+    ):
         if fitter not in ("batch", "recursive"):
             raise ValueError(f"invalid fitter type '{fitter}'; it is 'recursive' or 'batch'.")
         self.kernel = kernel
         self.times: list[float] = []
         self.num_fitted = 0
-        self._model: Any
-        self._name: Any
-        self._model, self._name = owner or (None, None)
+        self._model, self._name = model, name
 
     @property
     def scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
