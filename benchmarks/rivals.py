@@ -393,8 +393,8 @@ _VOTES = """## Votes on language models
 up to August 2024, which leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all
 votes, which the models have seen, as leaderbot publishes it; of a random fifth of the votes; and of
 all votes on a random fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the
-suggested model (`OrdinalProbit`), *logit* has `OrdinalLogit` instead, and *pairs* a further skill
-of each pair.
+suggested model (`OrdinalProbit`), *logit* has `OrdinalLogit` instead, *ties by model* has
+`VaryingTies`, and *pairs* a further skill of each pair.
 """
 
 _CLOSING = """## Elsewhere

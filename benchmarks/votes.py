@@ -128,6 +128,7 @@ def fit_jaxkick(likelihood: str | None = None, **columns: Any) -> Callable[[Vote
 SYSTEMS = {
     "jaxkick": fit_jaxkick(),
     "jaxkick, logit": fit_jaxkick("OrdinalLogit"),
+    "jaxkick, ties by model": fit_jaxkick(tie_effects=True),
     "jaxkick, pairs": fit_jaxkick(pairs=True),
     "leaderbot, Rao-Kupper": fit_leaderbot("RaoKupper", k_cov=None, k_tie=0),
     "leaderbot, Davidson": fit_leaderbot("Davidson", k_cov=None, k_tie=0),
