@@ -2,22 +2,26 @@
 
     python benchmarks/compile_time.py            # the first call minus the second
     python benchmarks/compile_time.py --often    # programs of small data, with optimisation or not
+    python benchmarks/compile_time.py --levels   # the options of XLA that jaxkick chooses from
 
 For models with states of up to four dimensions, with 2,000 and with 100,000 matches. `--often`
 measures processor time: of the first fit, of warm fits in a backtest, and of fits from a cold
-start, with 300 and with 1,000 matches.
+start, with 300 and with 1,000 matches. `--levels` measures processor time of compiling a fit of the
+Bundesliga, and of the compiled fit.
 """
 
 import argparse
 import resource
 import time
 
+import equinox as eqx
 import jax
 import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
 import jaxkick as jk  # noqa: E402
+from jaxkick import _xla, datasets  # noqa: E402
 from jaxkick.inference import solve as engine  # noqa: E402
 from jaxkick.kernels import Affine, Constant, Cosine, Matern12, Matern32, Matern52, Wiener  # noqa: E402
 from jaxkick.likelihoods import Logit, OrdinalLogit, OrdinalProbit, Probit, Skellam  # noqa: E402
@@ -113,11 +117,38 @@ def often(number: int, optimized: bool) -> None:
     )
 
 
+def compare_levels() -> None:
+    """Print the time to compile a fit of the Bundesliga with different options, and of the fit."""
+    columns = {"time": "date", "first": "home", "second": "away", "home": True}
+    points = ("home_goals", "away_goals")
+    data = jk.Dataset.from_frame(datasets.load_bundesliga(), result=points, **columns)
+    recorded = []
+    program, engine.solve = engine.solve, lambda *args: recorded.append(args) or program(*args)
+    jk.infer(jk.suggest_model(data), data)
+    arrays, rest = eqx.partition(recorded[0], eqx.is_array)
+    lowered = jax.jit(lambda arrays: program.__wrapped__(*eqx.combine(arrays, rest))).lower(arrays)
+    third = {**_xla._QUICK, "xla_backend_optimization_level": 3}
+    levels = {"default": {}, "level 3": third, "level 1": _xla._QUICK, "level 0": _xla._UNOPTIMIZED}
+    for name, options in levels.items():
+        times = [processor_time()]
+        compiled = lowered.compile(compiler_options=options)
+        times.append(processor_time())
+        for _ in range(REPEATS // 10):
+            jax.block_until_ready(compiled(arrays))
+        times.append(processor_time())
+        fit = (times[2] - times[1]) / (REPEATS // 10)
+        print(f"{name}: compile {times[1] - times[0]:.1f} s, fit {1e3 * fit:.0f} ms", flush=True)
+
+
 def main() -> None:
     """Print one row for each model, or for each league."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--often", action="store_true")
-    if parser.parse_args().often:
+    parser.add_argument("--levels", action="store_true")
+    options = parser.parse_args()
+    if options.levels:
+        return compare_levels()
+    if options.often:
         for number in (300, 1_000):
             for optimized in (False, True):
                 often(number, optimized)
