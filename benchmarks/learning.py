@@ -2,20 +2,21 @@
 
     python benchmarks/learning.py                      # NBA and football: minutes
     python benchmarks/learning.py --cases nba          # one case, or several
-    python benchmarks/learning.py --cases atp          # 625,844 matches: under 15 minutes
+    python benchmarks/learning.py --cases atp chess    # 625,844 and 528,582 matches: minutes
     python benchmarks/learning.py --cases nba --kickscore   # also measure kickscore
     python benchmarks/learning.py --gradient           # cost of a gradient and of inference, NBA
 
 Each case starts with all variances, lengthscales and margins at 1 (the noise variance of points at
-100), calls `jk.learn` with default arguments, and runs in its own process. For comparison, the NBA
-case prints the cost of a random search as in the paper: 1,000 configurations, each fitted by
-kickscore with the 32 iterations it needs on this data. Reads the folder in JAXKICK_DATA, or
-../shared/data. Needs pandas (the `dev` extra).
+100), calls `jk.learn` with default arguments, and runs in its own process; the last column is the
+processor time of that process. For comparison, the NBA case prints the cost of a random search as
+in the paper: 1,000 configurations, each fitted by kickscore with the 32 iterations it needs on this
+data. Reads the folder in JAXKICK_DATA, or ../shared/data. Needs pandas (the `dev` extra).
 """
 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -32,7 +33,8 @@ CONFIGURATIONS, ITERATIONS = 1000, 32
 # Set-up with the first iteration, and each further iteration, in seconds. Measured earlier on two
 # cores; `--kickscore` measures them again.
 KICKSCORE = {"first": 55.0, "step": 1.1}
-CASES = ("nba", "nba-home", "nba-points", "football", "atp")
+CASES = ("nba", "nba-home", "nba-points", "football", "atp", "chess")
+WITH_ADVANTAGE = ("nba-home", "football", "chess")
 
 
 def read_case(case: str) -> tuple[dict, dict]:
@@ -42,21 +44,26 @@ def read_case(case: str) -> tuple[dict, dict]:
         games = games[games.winner_id != games.loser_id]
         sides = {"first": games.winner_id.to_numpy(), "second": games.loser_id.to_numpy()}
         return {"date": games.date.to_numpy(str), **sides}, {}
-    if case == "football":
+    if case == "chess":
+        games = pd.read_csv(FOLDER / "chess_fide.csv.gz")
+        games = games[games.month <= 84]
+        names, margin = ("white", "black"), games.white_points - 0.5
+        games = games.assign(date=games.month / 12.0, neutral=0)
+    elif case == "football":
         games = pd.read_csv(FOLDER / "football_international.csv.gz").dropna()
         names, margin = ("home_team", "away_team"), games.home_score - games.away_score
     else:
         games = pd.read_csv(FOLDER / "nba_games.csv.gz")
         names, margin = ("team1", "team2"), games.score1 - games.score2
     table = {
-        "date": games.date.to_numpy(str),
+        "date": games.date.to_numpy(float if case == "chess" else str),
         "first": games[names[0]].to_numpy(str),
         "second": games[names[1]].to_numpy(str),
         "home": 1.0 - games.neutral.to_numpy(float),
         "outcome": (margin if case == "nba-points" else np.sign(margin)).to_numpy(float),
     }
     arguments = {"outcome": "outcome"}
-    if case in ("nba-home", "football"):
+    if case in WITH_ADVANTAGE:
         arguments |= {"covariates": {"home": "home"}, "groups": {"home": "advantage"}}
     return table, arguments
 
@@ -73,9 +80,10 @@ def poor_start(case: str):
     both = {"skill": kernel(), "advantage": kernel()}
     likelihood = {
         "football": jk.likelihoods.OrdinalProbit(margin=1.0),
+        "chess": jk.likelihoods.OrdinalProbit(margin=1.0),
         "nba-points": jk.likelihoods.Gaussian(100.0),
     }.get(case, jk.likelihoods.Probit())
-    return jk.Model(both if case in ("nba-home", "football") else kernel(), likelihood)
+    return jk.Model(both if case in WITH_ADVANTAGE else kernel(), likelihood)
 
 
 def run_case(case: str) -> dict:
@@ -90,6 +98,7 @@ def run_case(case: str) -> dict:
     data = jk.Dataset.from_frame(table, time="date", first="first", second="second", **arguments)
     _, history = jk.learn(poor_start(case), data)
     seconds = time.perf_counter() - start
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     best = int(np.argmax(history.values))
     return {
         "observations": data.num_observations,
@@ -99,6 +108,7 @@ def run_case(case: str) -> dict:
         "converged": history.converged,
         "first_step": history.seconds[0],
         "seconds": seconds,
+        "processor": usage.ru_utime + usage.ru_stime,
         "parameters": {name: float(rows[best]) for name, rows in history.parameters.items()},
     }
 
@@ -156,7 +166,8 @@ def report(case: str, found: dict) -> None:
     ended = "" if found["converged"] else " (not converged)"
     print(
         f"{case:11s} {found['observations']:8,d} {found['start']:13.2f} {found['reached']:12.2f} "
-        f"{paper} {found['steps']:5d} {found['first_step']:9.1f} {found['seconds']:8.1f}{ended}"
+        f"{paper} {found['steps']:5d} {found['first_step']:9.1f} {found['seconds']:8.1f} "
+        f"{found['processor']:9.1f}{ended}"
     )
     values = (f"{name} {value:.4g}" for name, value in found["parameters"].items())
     print("            " + ", ".join(values), flush=True)
@@ -194,7 +205,7 @@ def main() -> None:
         return
     print(
         f"{'case':11s} {'matches':>8s} {'poor start':>13s} {'reached':>12s} {'paper':>12s} "
-        f"{'steps':>5s} {'compiled':>9s} {'seconds':>8s}",
+        f"{'steps':>5s} {'compiled':>9s} {'seconds':>8s} {'processor':>9s}",
         flush=True,
     )
     for case in options.cases:
