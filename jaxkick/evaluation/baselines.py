@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import ArrayLike, PyTree
-from scipy.optimize import minimize
 
 from jaxkick._typing import Array, Float, Scalar
 from jaxkick._xla import is_known
@@ -105,6 +104,9 @@ class _AbstractRatingSystem(AbstractForecaster):
 
     def tune(self, data: Dataset, blocks: Blocks, before: int) -> tuple[Self, bool]:
         """Minimize the mean log loss of past matches, each predicted from earlier blocks."""
+        # Imported where it is needed: SciPy is slow to import.
+        from scipy.optimize import minimize
+
         past = Past.of(data, blocks.number, blocks.number < before)
         free, frame = split(self)
         start, restore = ravel_pytree(free)
