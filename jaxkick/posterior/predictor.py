@@ -536,8 +536,8 @@ def _predict_counts(
     both = _combine(predictor, time, {**one, **two}, {LEVEL: 2.0}, *rest)
     duel = predictor.model.duel
     return CountsPrediction(
-        _prediction(predictor, score_one, duel),
-        _prediction(predictor, score_two, duel),
+        first=_prediction(predictor, score_one, duel),
+        second=_prediction(predictor, score_two, duel),
         covariance=0.5 * (both.variance - score_one.variance - score_two.variance),
         library=predictor._directory.library,
         likelihood=resolve(duel, both.mean.dtype),
