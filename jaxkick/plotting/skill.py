@@ -271,7 +271,7 @@ def win_probabilities(
 def rank_probabilities(
     prediction: RankPrediction, *, top: int | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """Plot a matrix of the probabilities of each side of an event to finish in each place.
+    """Plot a matrix of the probabilities that each side of an event finishes in each place.
 
     The favourite is on top. Expected places are on the right.
 
