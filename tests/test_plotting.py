@@ -226,6 +226,9 @@ def test_seasons(ax):
     shown = np.ma.filled(ax.images[0].get_array(), np.nan)
     np.testing.assert_allclose(shown[0], [0.75, 0.25, np.nan])
     assert texts(ax)[-4:] == ["9", "5", "2", "points"]
+    ax.clear()
+    plotting.final_places(table, top=2, ax=ax)
+    assert texts(ax)[-3:] == ["9", "5", "points"]
     days = np.array([0.0, 1.0])
     chances = np.array([[[0.5, 0.5, 0.0], [0.3, 0.3, 0.4], [0.2, 0.2, 0.6]], np.eye(3)])
     scale = jk.Dataset.from_pairs([0.0], ["a"], ["b"]).index.scale
@@ -235,6 +238,10 @@ def test_seasons(ax):
     assert texts(fresh) == ["bee", "ant"]
     assert fresh.get_ylabel() == "chance of the title"
     pyplot.close(fresh.figure)
+    first = plotting.title_race(race, top=2)
+    assert [line.get_ydata()[0] for line in first.get_lines()] == [1.0, 0.6, 0.4]
+    assert first.get_ylabel() == "chance of the first 2"
+    pyplot.close(first.figure)
     last = plotting.title_race(race, bottom=1)
     assert [line.get_ydata()[0] for line in last.get_lines()] == [0.6, 0.4, 0.0]
     pyplot.close(last.figure)
