@@ -101,6 +101,23 @@ def test_win_probabilities(posterior, ax):
     assert f"{100 * chance:.0f}" in texts(ax)
 
 
+def test_win_probabilities_at_home(ax):
+    matches = {"a": ["ant", "bee", "cat", "ant"], "b": ["bee", "cat", "ant", "cat"]}
+    columns = {"time": 0.0, "first": "a", "second": "b", "outcome": 1.0}
+    data = jk.Dataset.from_frame(matches, home=True, **columns)
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    pair = ["ant", "newcomer"]
+    plotting.win_probabilities(posterior, pair, 0.0, home=1, allow_unknown=True, ax=ax)
+    shown = np.asarray(ax.images[0].get_array().filled(np.nan))
+    at_home, neutral = (
+        posterior.predict(*pair, 0.0, home=home, allow_unknown=True).p_win for home in (1, 0)
+    )
+    assert shown[0, 1] == pytest.approx(float(at_home))
+    assert at_home > neutral + 0.05
+    assert shown[0, 1] + shown[1, 0] > 1.05
+    assert ax.get_xlabel() == "probability in % that the row, at home, beats the column"
+
+
 def test_win_probabilities_of_pairs(ax):
     def features(row, column):
         return {row: 1.0, " - ".join(sorted([row, column])): 1.0 if row < column else -1.0}
