@@ -101,7 +101,7 @@ def run_case(case: str) -> dict:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     best = int(np.argmax(history.values))
     return {
-        "observations": data.num_observations,
+        "observations": len(data),
         "start": history.values[0],
         "reached": history.values[best],
         "steps": len(history.values) - 1,

@@ -68,7 +68,7 @@ def main() -> None:
     for name in options.data:
         model, data = model_of(name), as_pairs(READERS[name](), home=name != "atp")
         double = jk.infer(model, data, tol=1e-6)
-        print(f"{name}: {data.num_observations:,} matches, {int(double.steps)} steps in float64")
+        print(f"{name}: {len(data):,} matches, {int(double.steps)} steps in float64")
         single = jax.tree.map(_in_single, data)
         fit = {"tol": options.tol, "max_steps": 200, "throw": False}
         compare("warm start", jk.infer(model, single, start=double, **fit), double)

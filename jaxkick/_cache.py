@@ -13,7 +13,7 @@ def enable_compilation_cache(folder: str | os.PathLike | None = None) -> Path:
     """Keep compiled programs on disk, so that later processes need not compile them again.
 
     This changes JAX's configuration for all programs of the process. Call it before the first
-    computation. Programs are compiled anew after an update of JAX. The folder may be deleted at
+    computation. Programs are compiled again after an update of JAX. The folder may be deleted at
     any time.
 
     Args:

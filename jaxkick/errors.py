@@ -74,8 +74,7 @@ class DataError(ValueError):
             place: function that formats a row number, for instance as a line of a file.
         """
         text = self.described(name)
-        if self.row is not None:
-            text = f"{place(self.row)}: {text}"
+        text = f"{text[:1].upper()}{text[1:]}" if self.row is None else f"{place(self.row)}: {text}"
         if self.count > 1:
             text = f"{text} ({self.count:,} rows affected)"
         return f"{text}. {self._fill(self.remedy, name)}" if self.remedy else f"{text}."

@@ -431,15 +431,15 @@ def _check_bits(dtype: np.dtype) -> None:
 def _check_model(model: Any) -> Model:
     """Check that kernels and likelihoods give one number each, without computing it.
 
-    A likelihood with one number for each observation gives so many; `check_fit` counts them.
+    A likelihood with one number for each observation gives one value for each of them;
+    `check_fit` counts them.
     """
     _require(isinstance(model, Model), "there is no model where one is expected")
     arrays = jax.tree.leaves(eqx.filter(model, eqx.is_array))
     _require(
         not any(np.isnan(each).any() for each in arrays), "the model has parameters that are NaN"
     )
-    kernels = model.kernel if isinstance(model.kernel, dict) else {"skill": model.kernel}
-    parts = {f"kernel of the group {group!r}": kernel for group, kernel in kernels.items()}
+    parts = {f"kernel of the group {group!r}": kernel for group, kernel in model.kernels.items()}
     now, zero, dtype = Instant.at(0.0), jnp.zeros(()), jnp.result_type(float)
 
     def compute(part: Any) -> Any:

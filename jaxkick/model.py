@@ -180,6 +180,11 @@ class Model(eqx.Module):
         return next((each for each in duels if each.num_predictors == 1), duels[0])
 
     @property
+    def kernels(self) -> dict[str, AbstractKernel]:
+        """The kernels by group; that of `"skill"` if one serves all groups."""
+        return self.kernel if isinstance(self.kernel, dict) else {"skill": self.kernel}
+
+    @property
     def likelihoods(self) -> dict[str, AbstractLikelihood]:
         """The likelihoods by the kind of observation; `""` if one serves all kinds."""
         return self.likelihood if isinstance(self.likelihood, dict) else {"": self.likelihood}
@@ -196,10 +201,9 @@ class Model(eqx.Module):
         Returns:
             One line for each group of features, and one for the outcome.
         """
-        kernels = self.kernel if isinstance(self.kernel, dict) else {"skill": self.kernel}
         means = self.mean if isinstance(self.mean, dict) else {}
         lines = []
-        for group, kernel in kernels.items():
+        for group, kernel in self.kernels.items():
             text = f"{group}: {kernel.describe(unit)}"
             if group in means:
                 text += f", with mean {float(means[group].value):.3g}"

@@ -101,6 +101,23 @@ def test_win_probabilities(posterior, ax):
     assert f"{100 * chance:.0f}" in texts(ax)
 
 
+def test_win_probabilities_at_home(ax):
+    matches = {"a": ["ant", "bee", "cat", "ant"], "b": ["bee", "cat", "ant", "cat"]}
+    columns = {"time": 0.0, "first": "a", "second": "b", "outcome": 1.0}
+    data = jk.Dataset.from_frame(matches, home=True, **columns)
+    posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
+    pair = ["ant", "newcomer"]
+    plotting.win_probabilities(posterior, pair, 0.0, home=1, allow_unknown=True, ax=ax)
+    shown = np.asarray(ax.images[0].get_array().filled(np.nan))
+    at_home, neutral = (
+        posterior.predict(*pair, 0.0, home=home, allow_unknown=True).p_win for home in (1, 0)
+    )
+    assert shown[0, 1] == pytest.approx(float(at_home))
+    assert at_home > neutral + 0.05
+    assert shown[0, 1] + shown[1, 0] > 1.05
+    assert ax.get_xlabel() == "probability in % that the row, at home, beats the column"
+
+
 def test_win_probabilities_of_pairs(ax):
     def features(row, column):
         return {row: 1.0, " - ".join(sorted([row, column])): 1.0 if row < column else -1.0}
@@ -226,6 +243,9 @@ def test_seasons(ax):
     shown = np.ma.filled(ax.images[0].get_array(), np.nan)
     np.testing.assert_allclose(shown[0], [0.75, 0.25, np.nan])
     assert texts(ax)[-4:] == ["9", "5", "2", "points"]
+    ax.clear()
+    plotting.final_places(table, top=2, ax=ax)
+    assert texts(ax)[-3:] == ["9", "5", "points"]
     days = np.array([0.0, 1.0])
     chances = np.array([[[0.5, 0.5, 0.0], [0.3, 0.3, 0.4], [0.2, 0.2, 0.6]], np.eye(3)])
     scale = jk.Dataset.from_pairs([0.0], ["a"], ["b"]).index.scale
@@ -235,6 +255,10 @@ def test_seasons(ax):
     assert texts(fresh) == ["bee", "ant"]
     assert fresh.get_ylabel() == "chance of the title"
     pyplot.close(fresh.figure)
+    first = plotting.title_race(race, top=2)
+    assert [line.get_ydata()[0] for line in first.get_lines()] == [1.0, 0.6, 0.4]
+    assert first.get_ylabel() == "chance of the first 2"
+    pyplot.close(first.figure)
     last = plotting.title_race(race, bottom=1)
     assert [line.get_ydata()[0] for line in last.get_lines()] == [0.6, 0.4, 0.0]
     pyplot.close(last.figure)

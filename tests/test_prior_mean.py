@@ -30,7 +30,7 @@ def data():
 
 def offsets(data, means):
     """The prior mean of every observation's score, summed feature by feature."""
-    total = np.zeros(data.num_observations)
+    total = np.zeros(len(data))
     coefficients, slots = np.asarray(data.coefficients), np.asarray(data.slots)
     for number, name in enumerate(data.names):
         entries = data.entries(name)

@@ -16,6 +16,7 @@ TEAMS = ["a", "b", "c", "d", "e"]
 SKILLS = np.array([0.6, 0.3, 0.1, -0.2, -0.5])
 COLUMNS = {"time": "time", "first": "first", "second": "second"}
 GOALS = ("goals", "against")
+SIDES = ("first", "second", *GOALS)
 
 
 def table(pairs, time=0.0, seed=0):
@@ -410,6 +411,29 @@ def test_title_race(known):
     assert np.allclose(race.p_bottom(4), 1.0)
     assert len(race.to_frame()["time"]) == 12
     assert "4 teams at 3 times" in repr(race)
+
+
+def test_title_race_with_other_rules(known):
+    data = jk.Dataset.from_frame(
+        {name: [*PLAYED[name], *FIXTURES[name]] for name in PLAYED}, result=GOALS, **COLUMNS
+    )
+    # Only a – b and b – c come before the end; both are in one block.
+    period = {"every": lambda times: times >= 1.0, "stop": 1.015}
+    rules = {"points": (2, 1, 0), "tie_breakers": ["wins", "random"], "seed": 3}
+    method = jk.ReverseKL()
+    race = title_race(known.model, data, 1.0, draws=DRAWS, method=method, **period, **rules)
+    season = {name: column[:2] for name, column in FIXTURES.items()}
+    earlier = jk.infer(known.model, known.data, method)
+    expected = league_table(None, earlier.simulate(season, DRAWS), **rules)
+    order = [expected.names.index(name) for name in race.names]
+    assert within(race.p_title[0], expected.p_title[order], 7)
+    points = dict.fromkeys("abc", 0)
+    for first, second, own, other in zip(*(season[name] for name in SIDES), strict=True):
+        points[first] += 1 + int(np.sign(own - other))
+        points[second] += 1 + int(np.sign(other - own))
+    assert dict(zip(race.names, race.expected_points[-1], strict=True)) == points
+    seeds = [title_race(known.model, data, 1.0, draws=50, seed=seed, **period) for seed in (4, 5)]
+    assert not np.array_equal(seeds[0].probabilities[0], seeds[1].probabilities[0])
 
 
 # Bad input

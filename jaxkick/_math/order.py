@@ -34,8 +34,8 @@ from jaxkick._typing import Array, Bool, Float, Scalar
 
 __all__ = ["GumbelLaw", "Law", "NormalLaw", "OrderProbability", "order_probability"]
 
-# The unit of the size of a grid. So many points share one exponent, so that nothing underflows in
-# a long tail; in single precision fewer do.
+# The unit of the size of a grid. This many points share one exponent (fewer in single precision),
+# so that nothing underflows in a long tail.
 _BLOCK, _SINGLE_BLOCK = 16, 4
 # Half the range of a normal variable that the grid covers, in standard deviations.
 _REACH = 5.8
@@ -515,8 +515,8 @@ class _Factor(NamedTuple):
 class _Integral(NamedTuple):
     """The integral of a function f up to each point, from the left or from the right.
 
-    It has what its derivatives are made of instead of them: XLA would compute the mantissa again
-    for each.
+    Derivatives are computed from `part`, `slope` and `bend` when they are needed: if they were
+    stored, XLA would compute the mantissa again for each of them.
 
     Attributes:
         mantissa: the integral, at most one.
@@ -610,7 +610,7 @@ def _sweep(
             at, part = factor(parameters)
             tilted, exponents = product * integral.mantissa, exponent + integral.exponent
             # The two integrals have their maxima at opposite ends of a block, so that the
-            # exponents say little about their product.
+            # exponents hardly determine that of their product.
             total = jnp.sum(tilted, axis=0)
             matters = lax.stop_gradient(total) > tiny
             safe = lax.stop_gradient(jnp.where(matters, total, 1.0))

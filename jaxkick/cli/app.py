@@ -122,7 +122,7 @@ def fit(
         typer.echo(repr(data), err=True)
         # Check all inputs before learning, which takes the time.
         start = suggest_model(data)
-        shown = inputs.read_scale(scale, start.duel)
+        shown = inputs.parse_scale(scale, start.duel)
         if fixtures is not None:
             inputs.read_fixtures(fixtures, reading, schema, data, allow_unknown)
         folder = fitting.make_folder(output)
@@ -222,7 +222,7 @@ def leaderboard(
         posterior = inputs.load_posterior(model)
         board = posterior.leaderboard(
             _time_of(posterior, time, date_format),
-            scale=inputs.read_scale(scale, posterior.model.duel),
+            scale=inputs.parse_scale(scale, posterior.model.duel),
             interval=interval,
             min_matches=min_matches,
             active_within=active_within,
@@ -348,7 +348,7 @@ def update(
     with jax.enable_x64(True):
         posterior = inputs.load_posterior(path)
         schema = inputs.schema_of(posterior)
-        shown = inputs.read_scale(scale, posterior.model.duel)
+        shown = inputs.parse_scale(scale, posterior.model.duel)
         matches = inputs.read_matches(results, reading, schema)
         if output is not None:
             path = fitting.make_folder(output) / inputs.MODEL_FILE
@@ -383,8 +383,8 @@ def simulate(
     """Simulate the rest of a season with a saved model: final points and places.
 
     Simulates the matches many times, each time with one joint draw of all skills. `title` is the
-    probability of finishing first; the range of points has a probability of 90 %. First add the
-    matches that have been played since the fit with `jaxkick update`.
+    probability of finishing first; the range of points has a probability of 90 %. Before that, add
+    the matches played since the fit with `jaxkick update`.
 
     \b
     Examples:
@@ -460,12 +460,12 @@ def _finish(files: Sequence[Path], converged: bool = True) -> None:
 
 def _time_of(posterior: Any, text: str | None = None, date_format: str | None = None) -> Any:
     """The time given as an option, or the time of the last match."""
-    from jaxkick.cli.inputs import read_time
+    from jaxkick.cli.inputs import parse_time
 
     index = posterior.data.index
     if text is None:
         return index.scale.to_user(index.latest)[()]
-    return read_time(index.scale, "--time", text, date_format)
+    return parse_time(index.scale, "--time", text, date_format)
 
 
 def _check_pair(posterior: Any, sides: Sequence, home: int) -> None:

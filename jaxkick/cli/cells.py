@@ -77,8 +77,8 @@ class Cells(NamedTuple):
         )
 
 
-def read_names(cells: Cells) -> list[str | None]:
-    """Read names as texts, also whole numbers; `None` where missing."""
+def parse_names(cells: Cells) -> list[str | None]:
+    """Parse names as texts, also whole numbers; `None` where missing."""
     if cells.texts is not None:
         return [text or None for text in cells.texts]
     values = cells.values.to_pylist()
@@ -89,8 +89,8 @@ def read_names(cells: Cells) -> list[str | None]:
     return [None if value is None else str(value) for value in whole]
 
 
-def read_numbers(cells: Cells) -> np.ndarray:
-    """Read numbers as float64; NaN where missing."""
+def parse_numbers(cells: Cells) -> np.ndarray:
+    """Parse numbers as float64; NaN where missing."""
     return _convert(
         cells,
         _number,
@@ -99,8 +99,8 @@ def read_numbers(cells: Cells) -> np.ndarray:
     )
 
 
-def read_flags(cells: Cells) -> np.ndarray:
-    """Read true and false as 1 and 0; NaN where missing."""
+def parse_flags(cells: Cells) -> np.ndarray:
+    """Parse true and false as 1 and 0; NaN where missing."""
     return _convert(
         cells,
         lambda text: math.nan if _is_missing(text) else _FLAGS.get(text.casefold()),
@@ -122,28 +122,28 @@ def _convert(
     return np.array([known[text] for text in cells.texts], np.float64)
 
 
-def read_sides(cells: Cells) -> Any:
-    """Read the sides at home: numbers if all cells are numbers, otherwise names."""
+def parse_sides(cells: Cells) -> Any:
+    """Parse the sides at home: numbers if all cells are numbers, otherwise names."""
     if cells.texts is None:
         return cells.values
     numbers = all(_number(text) is not None for text in set(cells.texts))
-    return read_numbers(cells) if numbers else read_names(cells)
+    return parse_numbers(cells) if numbers else parse_names(cells)
 
 
-def read_outcomes(cells: Cells, coded: bool) -> Any:
-    """Read outcomes as numbers if all cells are numbers, else as texts, with `None` if missing.
+def parse_outcomes(cells: Cells, coded: bool) -> Any:
+    """Parse outcomes as numbers if all cells are numbers, else as texts, with `None` if missing.
 
     If the user has `coded` the meaning of the values, numbers stay texts.
     """
     if cells.texts is None:
         return cells.values
     if not coded and all(_number(text) is not None for text in set(cells.texts)):
-        return read_numbers(cells)
+        return parse_numbers(cells)
     return [None if _is_missing(text) else text for text in cells.texts]
 
 
-def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
-    """Read times as float64 numbers or as `datetime64`; NaN or NaT where missing.
+def parse_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
+    """Parse times as float64 numbers or as `datetime64`; NaN or NaT where missing.
 
     Texts are dates if most of them are eight digits such as 20180131. The format of dates, as for
     `strptime`, is detected unless it is given.
@@ -156,7 +156,7 @@ def read_times(cells: Cells, date_format: str | None = None) -> np.ndarray:
     if date_format is None and all(map(NUMBER.fullmatch, distinct)):
         # A majority is enough: one day that does not exist must not turn all dates into numbers.
         if 2 * sum(map(bool, map(_EIGHT_DIGITS.fullmatch, distinct))) <= len(distinct):
-            return read_numbers(cells)
+            return parse_numbers(cells)
         date_format = "%Y%m%d"
     date_format = date_format or _find_format(cells, distinct)
     parsed = {text: _parse(text, date_format) for text in distinct}
@@ -226,7 +226,7 @@ def _arrow_times(cells: Cells, date_format: str | None) -> np.ndarray:
         )
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return cells.values.to_numpy(zero_copy_only=False).astype("datetime64[us]")
-    return read_numbers(cells)
+    return parse_numbers(cells)
 
 
 def _arrow_numbers(cells: Cells) -> np.ndarray:

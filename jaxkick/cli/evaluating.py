@@ -11,7 +11,7 @@ from jaxkick import Dataset, Model, ModelTable, compare_models, suggest_model
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
 from jaxkick.cli.fitting import note_if_stopped
-from jaxkick.cli.inputs import read_time
+from jaxkick.cli.inputs import parse_time
 from jaxkick.data.columns import show_time
 from jaxkick.data.schema import DEFAULT_GROUP
 from jaxkick.evaluation import (
@@ -143,7 +143,7 @@ def _read_start(data: Dataset, text: str | None) -> Any:
     if text is None:
         number = times[int(_TRAINING_SHARE * len(times))]
     else:
-        number = float(scale.to_numbers(read_time(scale, "--start", text), "start"))
+        number = float(scale.to_numbers(parse_time(scale, "--start", text), "start"))
     if not times[0] < number <= times[-1]:
         first, last = map(show_time, scale.to_user(times[[0, -1]]))
         raise UsageError(

@@ -88,7 +88,7 @@ def suggest(name: str, known: Iterable[str], what: str) -> str:
     return did_you_mean(name, known) or all_names
 
 
-def read_table(
+def read_file(
     path: Path,
     encoding: str | None = None,
     delimiter: str | None = None,

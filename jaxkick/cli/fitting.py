@@ -15,7 +15,7 @@ import typer
 from jaxkick import Dataset, Model, Posterior, discover, infer, learn, plotting, save
 from jaxkick.cli import console
 from jaxkick.cli.console import UsageError
-from jaxkick.cli.inputs import MODEL_FILE, forecast_pairs, read_scale
+from jaxkick.cli.inputs import MODEL_FILE, forecast_pairs, parse_scale
 from jaxkick.cli.output import write_csv
 from jaxkick.data.schema import ATTACK, HOME, Feature
 from jaxkick.inference.methods import ExpectationPropagation
@@ -86,7 +86,7 @@ def _compiling_ranking(model: Model, data: Dataset) -> Iterator[None]:
         with jax.enable_x64(dtype == np.float64):
             posterior = _without_information(model, data)
             joint = is_affordable(data, data.num_features)
-            board = posterior.leaderboard(scale=read_scale(None, model.duel), joint=joint)
+            board = posterior.leaderboard(scale=parse_scale(None, model.duel), joint=joint)
             pair_up(posterior, board["name"][:PAIRED].tolist(), board["last_active"].max())
 
     with ThreadPoolExecutor(1) as pool:
@@ -201,7 +201,7 @@ def _plot(path: Path, posterior: Posterior, names: Sequence[Hashable]) -> Path:
 
     figure = Figure(figsize=(10.0, 5.5), dpi=150, layout="constrained")
     features = [name if name in posterior.data.names else Feature(name, ATTACK) for name in names]
-    scale = read_scale(None, posterior.model.duel)
+    scale = parse_scale(None, posterior.model.duel)
     plotting.scores(posterior, features, scale=scale, ax=figure.subplots())
     return _save(figure, path)
 

@@ -15,11 +15,10 @@ from jaxkick import Dataset, Posterior, load
 from jaxkick.cli import cells, console
 from jaxkick.cli.cells import Cells
 from jaxkick.cli.console import UsageError, option_of
-from jaxkick.cli.files import FileTable, read_table, suggest
+from jaxkick.cli.files import FileTable, read_file, suggest
 from jaxkick.cli.options import Reading
 from jaxkick.data.columns import TimeScale
-from jaxkick.data.reading import Rules
-from jaxkick.data.reading import read_table as read_observations
+from jaxkick.data.reading import Rules, read_table
 from jaxkick.data.schema import Feature, Schema
 from jaxkick.errors import DataError, DroppedWarning, OnInvalid
 from jaxkick.likelihoods import AbstractLikelihood
@@ -44,7 +43,7 @@ def read_matches(
     # The schema may have numbers instead of columns.
     roles = [role for role in _roles(schema, reading, with_outcome) if isinstance(role[0], str)]
     wanted = {name: option for name, option, _, _ in reversed(roles)}
-    table = read_table(path, reading.encoding, reading.delimiter, wanted)
+    table = read_file(path, reading.encoding, reading.delimiter, wanted)
     columns: dict[str, Any] = {}
     meanings: dict[str, str] = {}
     with file_errors(table):
@@ -67,37 +66,37 @@ def _roles(
     schema: Schema, reading: Reading, with_outcome: bool
 ) -> Iterator[tuple[Any, str, str, Callable[[Cells], Any]]]:
     """The columns of a schema: name, option, meaning and converter."""
-    number = "a number", cells.read_numbers
-    read_times = partial(cells.read_times, date_format=reading.date_format)
+    number = "a number", cells.parse_numbers
+    read_times = partial(cells.parse_times, date_format=reading.date_format)
     yield schema.time, "--time", "a time", read_times
     if schema.event != schema.time:
-        yield schema.event, "--event", "an event", cells.read_names
+        yield schema.event, "--event", "an event", cells.parse_names
     sides = _sides(schema)
     for option, side in sides.items():
         for name, coefficient in side:
-            yield name, option, "a name", cells.read_names
+            yield name, option, "a name", cells.parse_names
             yield coefficient, option, *number
-    yield schema.team, "--team", "a team", cells.read_names
+    yield schema.team, "--team", "a team", cells.parse_names
     if schema.home not in [name for side in sides.values() for name, _ in side]:
-        yield schema.home, "--home-column", "the side at home", cells.read_sides
-    yield schema.neutral, "--neutral", "a flag", cells.read_flags
+        yield schema.home, "--home-column", "the side at home", cells.parse_sides
+    yield schema.neutral, "--neutral", "a flag", cells.parse_flags
     for name, column in schema.covariates:
-        yield column, schema.covariate_argument(name), "a covariate", cells.read_sides
+        yield column, schema.covariate_argument(name), "a covariate", cells.parse_sides
     for name in schema.interactions:
-        yield name, f"interaction {name!r}", "a label", cells.read_names
+        yield name, f"interaction {name!r}", "a label", cells.parse_names
     for name, value in schema.aspects or ():
         for column in value if isinstance(value, tuple) else (value,):
-            yield column, f"--aspect {name}", "an aspect", cells.read_sides
+            yield column, f"--aspect {name}", "an aspect", cells.parse_sides
     if not with_outcome:
         return
     yield schema.weight, "--weight", *number
     first, second = schema.result or schema.difference or schema.counts or (None, None)
     yield first, "--score-first", *number
     yield second, "--score-second", *number
-    read_outcomes = partial(cells.read_outcomes, coded=isinstance(schema.outcomes, tuple))
+    read_outcomes = partial(cells.parse_outcomes, coded=isinstance(schema.outcomes, tuple))
     yield schema.outcome, "--outcome", "an outcome", read_outcomes
-    yield schema.rank, "--rank", "a rank", partial(cells.read_outcomes, coded=False)
-    yield schema.points, "--points", "points", partial(cells.read_outcomes, coded=False)
+    yield schema.rank, "--rank", "a rank", partial(cells.parse_outcomes, coded=False)
+    yield schema.points, "--points", "points", partial(cells.parse_outcomes, coded=False)
 
 
 def _sides(schema: Schema) -> dict[str, Any]:
@@ -117,7 +116,7 @@ def read_dataset(
     matches = read_matches(path, reading, schema)
     rules = Rules(unit=unit, on_invalid=on_invalid, schema=schema)
     with file_errors(matches.table):
-        return Dataset.from_observations(read_observations(matches.columns, rules))
+        return Dataset.from_observations(read_table(matches.columns, rules))
 
 
 @contextmanager
@@ -261,7 +260,7 @@ def played_since(posterior: Posterior, text: str | None, date_format: str | None
     if text is None:
         return None
     data = posterior.data
-    time = read_time(data.index.scale, "--since", text, date_format)
+    time = parse_time(data.index.scale, "--since", text, date_format)
     chosen = data.index.times >= data.index.scale.to_numbers(time)
     if not chosen.any():
         last = data.index.scale.to_user(data.index.latest)
@@ -287,11 +286,11 @@ def simulate_file(
         return league_table(played, matches, **rules, seed=seed), matches
 
 
-def read_time(scale: TimeScale, option: str, text: str, date_format: str | None = None) -> Any:
-    """Read a time that was given as an option."""
+def parse_time(scale: TimeScale, option: str, text: str, date_format: str | None = None) -> Any:
+    """Parse a time that was given as an option."""
     cell = Cells(FileTable("the command", {"": (text.strip(),)}, [1]), "", option)
     try:
-        time = cells.read_times(cell, date_format)[0]
+        time = cells.parse_times(cell, date_format)[0]
         scale.to_numbers(time)
     except ValueError as error:
         kind = "dates, such as 2018-12-25" if scale.dates else "numbers"
@@ -299,8 +298,8 @@ def read_time(scale: TimeScale, option: str, text: str, date_format: str | None 
     return time
 
 
-def read_scale(text: str | None, likelihood: AbstractLikelihood) -> Any:
-    """Read a rating scale for `Posterior.leaderboard`; by default Elo's where it applies."""
+def parse_scale(text: str | None, likelihood: AbstractLikelihood) -> Any:
+    """Parse a rating scale for `Posterior.leaderboard`; by default Elo's where it applies."""
     if text is None:
         return "elo" if likelihood.has_results else None
     if text in SCALES:

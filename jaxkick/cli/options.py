@@ -56,7 +56,9 @@ Fixtures = Annotated[
 ]
 Shape = Annotated[Format, _option("Format of the standard output.", "--format")]
 Title = Annotated[Text, _option("Title of the report; default: the name of the folder.")]
-Float64 = Annotated[bool, _option("Precision; single is faster on a GPU.", "--float64/--float32")]
+Float64 = Annotated[
+    bool, _option("Floating-point type; float32 is faster on a GPU.", "--float64/--float32")
+]
 Scale = Annotated[
     Text,
     _option(
@@ -182,12 +184,12 @@ class Columns:
     ] = ReadAs.result
     first_won: Annotated[
         bool,
-        _option("The first side won every match: a list of winners, losers.", "--first-won"),
+        _option("The first side won every match: columns of winners and losers.", "--first-won"),
     ] = False
     home: HomeFlag = False
     home_column: Annotated[
         Text,
-        _option("Column of the side at home: 1 (first), -1 (second) or 0 (nobody), or its name."),
+        _option("Column of the side at home: 1 (first), -1 (second) or 0 (neither), or its name."),
     ] = None
     neutral: Annotated[
         Text, _option("Column that is true on neutral ground; otherwise the first side is at home.")

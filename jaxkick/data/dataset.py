@@ -180,7 +180,7 @@ class Dataset(eqx.Module):
             aspects: further skills of competitors that share one state with the general skill,
                 for `kernels.Aspects`, by name. `True` is an aspect of the side at home:
                 `{"home": True}`. A column of labels has an aspect for each label:
-                `{"surface": "surface"}`. A column of numbers has the coefficients of both sides,
+                `{"surface": "surface"}`. A column of numbers has the coefficient of both sides;
                 two columns or numbers have one for each side: `{"white": (1, 0)}`.
             groups: as for the class; a function is also called with the features that this
                 method adds.
@@ -392,8 +392,8 @@ class Dataset(eqx.Module):
                 are the scores of one event, and their outcomes its outcome.
             aspects: for each aspect of the features its coefficients [N, P], for
                 `kernels.Aspects`. The score in a slot is the sum of the feature's general skill
-                and of its aspects times these numbers. A feature that stands in several slots
-                of an observation has the sum of both scores.
+                and of its aspects times these numbers. A feature in several slots of an
+                observation has the sum of their scores.
 
         See the class for the other arguments.
         """
@@ -636,11 +636,6 @@ class Dataset(eqx.Module):
         return self.index.names
 
     @property
-    def num_observations(self) -> int:
-        """The number of observations, without padding."""
-        return len(self)
-
-    @property
     def num_features(self) -> int:
         """The number of features."""
         return len(self.index.names)
@@ -669,7 +664,7 @@ class Dataset(eqx.Module):
         index = self.index
         if index is None:
             return f"Dataset of {self.outcome.shape} observations without index"
-        schema = index.schema or NO_TABLE
+        schema = index.meaning
         sizes = _plural(len(self), "observation")
         if schema.is_ranking:
             sizes += f" in {_plural(len(np.unique(np.asarray(index.events))), 'event')}"
@@ -778,7 +773,7 @@ def _padded(
 
 
 def _shard_chain(chain: Chain, mesh: Mesh, no_source: int) -> Chain:
-    """Distribute the rows of a chain; add empty rows so that every device has as many."""
+    """Distribute the rows of a chain; add empty ones so that all devices have the same number."""
     steps, rows = chain.gap.shape
     missing = -rows % mesh.size
     paddings = {"first": True, "source": no_source, "offset": np.min(chain.offset)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxkick.data.aspect_columns import AspectNames
 from jaxkick.data.columns import TimeScale
-from jaxkick.data.schema import Groups, Schema, group_of
+from jaxkick.data.schema import NO_TABLE, Groups, Schema, group_of
 
 
 class Played(NamedTuple):
@@ -29,6 +29,11 @@ class AbstractDirectory(abc.ABC):
     schema: Schema | None
     library: str | None
     known_aspects: AspectNames
+
+    @property
+    def meaning(self) -> Schema:
+        """The schema, or that of data without a table."""
+        return self.schema or NO_TABLE
 
     @property
     @abc.abstractmethod

@@ -11,7 +11,7 @@ from jaxkick.data.aspect_columns import SideAspects, read_aspects
 from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.reading import naming_columns, read_frame
-from jaxkick.data.schema import HOME, NO_TABLE, Feature
+from jaxkick.data.schema import HOME, Feature
 from jaxkick.data.sides import (
     Block,
     Lineup,
@@ -70,7 +70,7 @@ def read_query(
         raise DataError("{argument} is missing", "Give a time.", argument="time", row=row)
     for argument, (values, _) in sides.items():
         _check_ambiguous(argument, values)
-    schema = directory.schema or NO_TABLE
+    schema = directory.meaning
     covariates = {name: _without_array(values) for name, values in covariates.items()}
     arguments = {name: _without_array(values) for name, (values, _) in sides.items()}
     columns = arguments | {f"covariates[{name!r}]": x for name, x in covariates.items()}
@@ -198,7 +198,7 @@ def split_aspects(
     directory: AbstractDirectory, values: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, Any], dict[Hashable, Any]]:
     """Separate values of aspects from values of covariates; labels may be both."""
-    schema = directory.schema or NO_TABLE
+    schema = directory.meaning
     given = {name: x for name, x in values.items() if name in schema.aspect_columns}
     others = {
         name: x for name, x in values.items() if name not in given or name in schema.interactions
@@ -213,7 +213,7 @@ def read_side_aspects(
     argument: str = "covariates",
 ) -> SideAspects | None:
     """Read the coefficients of aspects of both sides of matches, or of the sides of events."""
-    schema = directory.schema or NO_TABLE
+    schema = directory.meaning
     if schema.aspects is None:
         return None
     many = [
@@ -304,7 +304,7 @@ def read_covariates(
     directory: AbstractDirectory, covariates: Mapping[Hashable, Any], argument: str = "covariates"
 ) -> dict[Hashable, Any]:
     """Check the names of covariates, and convert columns of texts to a feature for each label."""
-    schema = directory.schema or NO_TABLE
+    schema = directory.meaning
     roles = schema.interactions
     known = {HOME, *roles, *(name for name, _ in schema.covariates)}
 

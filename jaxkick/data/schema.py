@@ -6,12 +6,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from jaxkick.data.columns import plain_value
 from jaxkick.errors import DataError, check_choice, invalid
+from jaxkick.kernels.base import GENERAL
 
 DEFAULT_GROUP = "skill"
 """The default group."""
-
-GENERAL = "skill"
-"""The aspect for a competitor's general skill, which counts in every match."""
 
 HOME = "home"
 """The name of the home advantage's feature and group."""

@@ -18,7 +18,6 @@ from jaxkick.chains.step import Site
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.periods import Period, number_periods, read_time
 from jaxkick.data.queries import Query
-from jaxkick.data.schema import NO_TABLE
 from jaxkick.data.sides import Block
 from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.forecasts import Forecasts, PredictedScores, is_counts, match_rows
@@ -284,18 +283,19 @@ def walk_forward(
 ) -> Forecasts | RankForecasts | dict[str, Forecasts | RankForecasts]:
     """Backtest a model: predict each block of matches from earlier blocks only.
 
-    The outcomes of a block and of later blocks do not influence its predictions, which know only
+    The outcomes of a block and of later blocks do not influence its predictions, which use only
     its competitors, times and coefficients.
 
-    Parameters learned from all of `data`, or a model chosen by its result here, have seen the
+    Parameters learnt from all of `data`, or a model chosen by its result here, have seen the
     future. Pass `relearn="start"` to learn parameters only from the matches before `start`.
 
-    Fits that do not converge are used, and the result counts them.
+    The predictions of fits that did not converge are kept, and the result counts such fits.
 
     Args:
         model: a model, which is refitted before each block; `Refit(model, ...)` for options of
-            these fits; or a baseline such as `Elo()`. If `None`, `suggest_model` of the matches
-            before the first block, with parameters learned from them (or as `relearn` says).
+            these fits; or a baseline such as `Elo()`. If `None`, the model that `suggest_model`
+            proposes for the matches before the first block, with parameters learnt from them, or
+            according to `relearn`.
         data: the matches. Differences are reduced to results for a likelihood of results, such
             as that of `Elo()`.
         start: time of the first match to predict, as in the data; see `split_time`.
@@ -330,7 +330,7 @@ def walk_forward(
     past = blocks.number < blocks.tested[0]
     if isinstance(forecaster, Refit) and forecaster.model is None:
         relearn = "start" if relearn is None else relearn
-    if recalibrate and (data.schema or NO_TABLE).is_ranking:
+    if recalibrate and data.index.meaning.is_ranking:
         raise DataError(
             "{argument} is True, but the data are rankings",
             "Recalibration is for matches of two sides.",
@@ -399,7 +399,7 @@ def _as_results(
                 "results",
                 "Read the table with `result=` for this model. `compare` matches forecasts by row.",
             )
-        differences = (part.schema or NO_TABLE).difference is not None
+        differences = part.index.meaning.difference is not None
         if differences and set(each.levels) <= {-1.0, 0.0, 1.0}:
             outcome[chosen] = np.sign(outcome[chosen])
     if np.array_equal(outcome, data.observations.outcome):
@@ -457,7 +457,7 @@ class _Walk(NamedTuple):
         variance: its variance.
         covariance: its covariance with the score of the other count of the same match.
         state: state of the forecaster.
-        tuned: number of stretches whose parameters are learned.
+        tuned: number of stretches whose parameters are learnt.
         unconverged: number of fits and number of learning runs that did not converge.
         forecasters: forecaster of each stretch; that of the user for later stretches.
     """

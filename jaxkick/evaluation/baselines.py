@@ -127,7 +127,7 @@ class _AbstractRatingSystem(AbstractForecaster):
 
     def forecast(self, data: Dataset, blocks: Blocks, state: PyTree) -> Iterator[Predicted]:
         past = Past.of(data, blocks.number, blocks.number <= blocks.tested[-1])
-        found = np.empty((2, data.num_observations))
+        found = np.empty((2, len(data)))
         found[:, past.order] = _predict(self, past)
         moments = ScoreMoments(*found[:, blocks.rows])
         yield Predicted(len(blocks.tested), blocks.rows, moments, state)
@@ -190,8 +190,8 @@ class TrueSkill(_AbstractRatingSystem):
 
     Attributes:
         variance: variance of a rating before the first match: a number, or one for each group.
-        match_variance: variance added before each match; likewise.
-        time_variance: variance added per unit of time; likewise.
+        match_variance: variance added before each match, in the same form.
+        time_variance: variance added per unit of time, in the same form.
         likelihood: how an outcome follows from the score.
     """
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxkick._typing import Array, Float
 from jaxkick.data.dataset import Dataset
-from jaxkick.data.schema import NO_TABLE
 from jaxkick.errors import DataError
 from jaxkick.evaluation import metrics
 from jaxkick.evaluation.metrics import Calibration, Estimate
@@ -176,7 +175,7 @@ class Forecasts(AbstractForecasts):
             found, happened = PredictedScores(*(each[sides] for each in scores)), outcome[sides]
             predict = _predict_counts if counts else _predict_outcomes
             probabilities, log_prob = predict(likelihood, happened, found, ties, data.outcome.dtype)
-            # The sign of the difference of two counts says who won.
+            # The sign of the difference of two counts is the result.
             single = happened[:, 0] - happened[:, 1] if counts else happened[:, 0]
             levels = outcome_levels(likelihood, ties, counts)
             labels = outcome_labels(levels, single, user_rows[sides[:, 0]])
@@ -296,7 +295,7 @@ def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
     Raises:
         DataError: if one of the two observations of a match is missing.
     """
-    if (data.schema or NO_TABLE).copies == 1:
+    if data.index.meaning.copies == 1:
         return rows[:, None]
     user_rows = data.index.rows
     pairs = np.resize(rows, (len(rows) // 2, 2))
@@ -307,7 +306,7 @@ def match_rows(data: Dataset, rows: np.ndarray) -> np.ndarray:
 
 def is_counts(data: Dataset) -> bool:
     """Return whether each match is two observations, the counts of both sides."""
-    return (data.schema or NO_TABLE).counts is not None
+    return data.index.meaning.counts is not None
 
 
 def outcome_levels(

@@ -102,7 +102,7 @@ def brier_score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def ranked_probability_score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Compute the mean squared error of the cumulative probabilities, for each match.
 
-    The ranked probability score (RPS) penalizes a prediction that is off by one level less than
+    The ranked probability score (RPS) penalises a prediction that is off by one level less than
     one that is off by two. With two levels it equals the Brier score.
     """
     error = _errors(probabilities, labels)

@@ -27,7 +27,7 @@ class RankSummary(NamedTuple):
 
     Attributes:
         events: number of events.
-        log_loss: −log of the probability of the winner to win.
+        log_loss: −log of the predicted probability that the winner wins.
         rank_log_loss: −log of the probability of a side's place, the mean over the sides of an
             event. Sides without a place are known to be among the last.
         pairwise_accuracy: share of pairs of sides that finished in the predicted order.
@@ -63,7 +63,7 @@ class RankForecasts(AbstractForecasts):
         outcome: places as in the data: 1 for the winner, 0 for a side without a place.
         mean: predictive mean of each side's score.
         variance: predictive variance of each side's score.
-        p_win: probability of each side to win.
+        p_win: probability that each side wins.
         expected_rank: expected place of each side.
         log_losses: −log of the probability of the winner, for each event.
         rank_log_losses: mean over the sides of −log of the probability of their place.

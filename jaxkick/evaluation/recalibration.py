@@ -5,7 +5,7 @@ log p_k the forecast log-probability of level k, the recalibrated forecast is
 
     q_k ∝ exp(slope · log p_k + tie_offset · [k is a tie]),
 
-so that the slope multiplies the log-odds of a win. Both numbers maximize the log-probability of the
+so that the slope multiplies the log-odds of a win. Both numbers maximise the log-probability of the
 outcomes of earlier blocks, times a normal prior around 1 and 0, which matters only for the first
 few hundred matches.
 """
@@ -27,8 +27,8 @@ class Recalibration(NamedTuple):
 
     Attributes:
         slope: the factor of the log-odds of each match, fitted to earlier blocks.
-        tie_offset: the addition to the log-probability of a tie, likewise; 0 without ties.
-        current: slope and tie offset fitted to all matches, for matches still to come.
+        tie_offset: the addition to the log-probability of a tie of each match; 0 without ties.
+        current: slope and tie offset fitted to all matches, for future ones.
         original: the forecast probabilities before the correction.
     """
 

@@ -39,7 +39,7 @@ class Linearization(NamedTuple):
         pull: derivative of the log factor there.
         curvature: minus its second derivative, w; negative where a likelihood is not
             log-concave.
-        second: what `site_precision` makes the precision of an entry's site from.
+        second: the input of `site_precision`: a second derivative in f.
         variance: the variance of f that the likelihood was evaluated under.
     """
 

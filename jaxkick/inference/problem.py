@@ -51,8 +51,8 @@ Sites = tuple[Site, ...]
 
 # The place of an absent side.
 _ABSENT = -1.0
-# No likelihood of relative scores tells more about one of them than a measurement with this
-# noise variance would.
+# A likelihood of relative scores has at most as much information about one of them as a
+# measurement with this noise variance.
 _LEAST_NOISE = 0.5
 
 Evaluate = Callable[..., Derivatives]

@@ -23,7 +23,7 @@ class InferenceError(RuntimeError):
 def raise_unless_converged(
     status: Int[Array, ""], steps: Int[Array, ""], distance: Scalar, tol: float
 ) -> None:
-    """Raise an error that says what to try, unless inference converged."""
+    """Raise an error with remedies, unless inference converged."""
     match Status(int(status)):
         case Status.DIVERGED:
             raise InferenceError(

@@ -112,7 +112,7 @@ class AbstractKernel(eqx.Module):
         return f"a process of class {type(self).__name__}"
 
     def timescales(self) -> "dict[str, tuple[AbstractKernel, float]]":
-        """Return parts with a lengthscale in the unit of the data, and its value, by its path."""
+        """Return the parts with a lengthscale in the data's unit, and its value, by its path."""
         parameter = getattr(self, "lengthscale", None)
         if not isinstance(parameter, AbstractParameter):
             return {}

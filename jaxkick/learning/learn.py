@@ -121,7 +121,7 @@ def learn(
         data: the observations.
         method: the inference method; `ExpectationPropagation()` if `None`. The objective
             `"predictive"` does not need it.
-        objective: the function to maximize. `"evidence"`: the log marginal likelihood.
+        objective: the function to maximise. `"evidence"`: the log marginal likelihood.
             `"predictive"`: the log-probability of each match given the earlier ones, in one pass
             over the matches as in a `Stream`; `Predictive(...)` for its options. Its cost grows
             with the number of parameters.

@@ -73,7 +73,7 @@ class Template(eqx.Module):
 
 
 class AbstractObjective(eqx.Module):
-    """A function of the free leaves to maximize, plus the log prior.
+    """A function of the free leaves to maximise, plus the log prior.
 
     Attributes:
         template: the model without its free leaves.

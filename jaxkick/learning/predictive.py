@@ -34,7 +34,7 @@ _BURN_IN = 0.1
 class Predictive:
     """The objective `"predictive"` of `learn`, with options.
 
-    `learn(model, data, objective="predictive")` maximizes the log-probability of each match given
+    `learn(model, data, objective="predictive")` maximises the log-probability of each match given
     the earlier ones, in one pass over the matches as in a `Stream`.
 
     Attributes:

@@ -80,8 +80,8 @@ class AbstractLikelihood(eqx.Module):
 
     Some observations depend on several scores: the sides of a race, or the goals of both teams.
     Their likelihoods set `num_predictors`, and `outcome`, `score`, `mean` and `variance` then
-    have one number for each of the scores along the last axis, which results do not have;
-    derivatives do.
+    have one number for each score along the last axis. Derivatives have this axis too, but
+    log-probabilities and other results do not.
     """
 
     num_predictors: ClassVar[int | None] = 1

@@ -25,6 +25,7 @@ from jaxkick._math import (
     logistic,
     skellam_cdf,
 )
+from jaxkick._math.special import LOG_2PI
 from jaxkick._typing import Array, Key, Values
 from jaxkick.likelihoods.integrals import align
 from jaxkick.likelihoods.likelihood import AbstractLikelihood, Weight
@@ -32,7 +33,6 @@ from jaxkick.parameters import AbstractParameter, named, positive, real
 
 __all__ = ["Gaussian", "NegativeBinomial", "Poisson", "Skellam"]
 
-LOG_2PI = 1.8378770664093453
 # exp(−weight · rate) falls off around weight · rate = _FALL_RATE, over this range of scores.
 _FALL_RATE = 6.0
 _FALL_SCALE = 0.8

@@ -18,7 +18,7 @@ _CURVES = 6
 
 
 def final_places(table: LeagueTable, *, top: int | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Plot a matrix of the probabilities of each team to finish in each place.
+    """Plot a matrix of the probabilities that each team finishes in each place.
 
     The team with the best expected place is on top. Expected points are on the right.
 
@@ -46,8 +46,8 @@ def title_race(
     Args:
         race: chances over a season, from `jaxkick.simulation.title_race`.
         names: the teams to draw; if `None`, the six with the highest chance at any time.
-        top: draw the chance to be among the first `top`.
-        bottom: draw the chance to be among the last `bottom` instead.
+        top: draw the chance of finishing among the first `top`.
+        bottom: draw the chance of finishing among the last `bottom` instead.
         ax: the axes to draw on; new ones if `None`.
 
     Raises:

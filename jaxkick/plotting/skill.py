@@ -251,8 +251,8 @@ def win_probabilities(
         )
     pairs = [(first, second) for first in names for second in names if first != second]
     first = [row if features is None else features(row, column) for row, column in pairs]
-    second, options = [column for _, column in pairs], {"allow_unknown": allow_unknown}
-    prediction = posterior.predict(first, second, time, home=home, **options)
+    second = [column for _, column in pairs]
+    prediction = posterior.predict(first, second, time, home=home, allow_unknown=allow_unknown)
     chances = np.full((count, count), np.nan)
     chances[~np.eye(count, dtype=bool)] = np.asarray(prediction.p_win)
     ax = style.axes(ax, (max(4.4, 1.8 + 0.52 * count), 1.2 + 0.46 * count))
@@ -271,7 +271,7 @@ def win_probabilities(
 def rank_probabilities(
     prediction: RankPrediction, *, top: int | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """Plot a matrix of the probabilities of each side of an event to finish in each place.
+    """Plot a matrix of the probabilities that each side of an event finishes in each place.
 
     The favourite is on top. Expected places are on the right.
 

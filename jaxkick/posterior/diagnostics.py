@@ -21,8 +21,8 @@ from jaxkick.parameters import resolve
 
 __all__ = ["Diagnostic", "diagnose", "warn_of_new_names"]
 
-# The data does not determine a lengthscale beyond so many times its span, or below this share
-# of the time between two matches.
+# The data does not determine a lengthscale of more than this multiple of its span, or of less than
+# this share of the time between two matches.
 _LONGEST = 10.0
 _SHORTEST = 0.1
 # Smaller changes over the data, in posterior standard deviations, count as none: of a part of the
@@ -32,10 +32,10 @@ _NO_CHANGE = 0.5
 _LONG = 3.0
 # The largest rounding error of a score, in standard deviations, that is not reported.
 _ROUNDING = 0.05
-# Features with fewer matches are not compared: "single matches" speaks of them.
+# Features with fewer matches are not compared; the diagnostic of single matches covers them.
 _FEWEST = 2
 _SHOWN = 3
-# An update with at least so many new names, and more of them than of known ones, is reported.
+# The least number of new names in an update that is reported, if they outnumber the known ones.
 _NEW_NAMES = 3
 # Larger times are probably seconds since 1970, or finer.
 _LARGEST_TIME = 1e8

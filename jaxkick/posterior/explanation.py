@@ -47,7 +47,7 @@ __all__ = ["Explanation", "explain"]
 _TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
 _SHOWN = 5
 _SIDES = 3
-# Influences of the strongest matches are computed from so many solves.
+# The number of solves for the influences of the strongest matches.
 _SOLVES = 16
 
 
@@ -109,7 +109,7 @@ class Explanation(AbstractTable):
     def summary(self) -> str:
         """Explain the rating, or its change, in a few sentences.
 
-        If the rating moved against the competitor's own results, the first one says why.
+        If the rating moved against the competitor's own results, the first one gives the reasons.
         """
         parts = [self._opening(), self._sources()]
         if self.new is not None and self._is_puzzle:

@@ -83,7 +83,7 @@ def choose_competitors(
     The other arguments and the errors are those of `AbstractPredictor.leaderboard`.
     """
     number = directory.latest if time is None else float(directory.to_time(time, "time"))
-    schema = directory.schema or NO_TABLE
+    schema = directory.meaning
     by_counts = group is None and schema.counts is not None
     by_roles = by_counts and schema.has_roles
     if names is None:

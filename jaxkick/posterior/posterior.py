@@ -55,7 +55,8 @@ __all__ = ["Memo", "Posterior", "carry_sites", "match_times"]
 
 Kept = TypeVar("Kept")
 
-# Curves have joint variances at so many times, and interpolated ones between them.
+# The largest number of times of a curve at which joint variances are computed; they are
+# interpolated between these.
 _MOST_NODES = 16
 
 
@@ -579,7 +580,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         evidence = self.log_marginal_likelihood
         shown = f"{float(evidence):.2f}" if is_known(evidence) else "?"
         return (
-            f"Posterior({self.data.num_observations:,} observations of "
+            f"Posterior({len(self.data):,} observations of "
             f"{self.data.num_features:,} features, log marginal likelihood {shown}, {status})"
         )
 
@@ -631,7 +632,7 @@ class Posterior(AbstractPredictor, eqx.Module):
         `measured` is the model with other measurement vectors, for parts of scores.
         """
         nodes = [np.unique(each) for each in numbers]
-        # At most so many times of each, with the first and the last.
+        # At most this many times of each, with the first and the last.
         picked = [np.linspace(0, len(x) - 1, min(len(x), _MOST_NODES)) for x in nodes]
         nodes = [x[k.round().astype(int)] for x, k in zip(nodes, picked, strict=True)]
         counts = list(map(len, nodes))

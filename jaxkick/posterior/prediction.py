@@ -291,23 +291,23 @@ class RankPrediction(AbstractTable, eqx.Module):
 
     @property
     def probabilities(self) -> Float[Array, "S S"]:
-        """The probability of each side (rows) to finish in each place (columns), without ties."""
+        """The probability that each side (rows) finishes in each place (columns), without ties."""
         if self.covariance is None:
             return call_compiled(self.likelihood.rank_probabilities, self.mean, self.variance)
         return _places(self.likelihood, self.mean, self.covariance)
 
     @property
     def p_win(self) -> Float[Array, " S"]:
-        """The probability of each side to win."""
+        """The probability that each side wins."""
         return self.probabilities[:, 0]
 
     @property
     def p_podium(self) -> Float[Array, " S"]:
-        """The probability of each side to be among the first three."""
+        """The probability that each side is among the first three."""
         return self.p_top(3)
 
     def p_top(self, places: int) -> Float[Array, " S"]:
-        """Return the probability of each side to be among the first `places`."""
+        """Return the probability that each side is among the first `places`."""
         return jnp.sum(self.probabilities[:, :places], axis=1)
 
     @property

@@ -217,8 +217,7 @@ class AbstractPredictor(abc.ABC):
             DataError: if the data was not read from a table, a column is missing, or a name is
                 unknown.
         """
-        schema = self._directory.schema
-        if schema is not None and schema.is_ranking:
+        if self._directory.meaning.is_ranking:
             return _forecast_rankings(self, matches, allow_unknown, joint)
         match, times = read_matches(self._directory, matches)
         with naming_columns(self._directory.schema):
@@ -260,14 +259,14 @@ class AbstractPredictor(abc.ABC):
         """
         first, second, *_ = read_match(self._directory, first, second, None, None)
         sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        schema, counted = self._directory.schema, None
-        if schema is not None and schema.has_roles:
+        schema, counted = self._directory.meaning, None
+        if schema.has_roles:
             sides = {
                 argument if role == ATTACK else f"{argument} {role}": (with_role(side, role), sign)
                 for argument, (side, sign) in sides.items()
                 for role in (ATTACK, DEFENCE)
             }
-        if schema is not None and schema.counts is not None:
+        if schema.counts is not None:
             numbers = self._directory.to_time(time, "time")
             counted = self._directory.scale.to_user(np.max(numbers))[()]
         own = dict.fromkeys(sides, read_combination(self, aspects))
@@ -374,8 +373,8 @@ def _combine(
     time: Any,
     sides: Mapping[str, tuple[Any, float]],
     covariates: Mapping[Hashable, Any],
-    allow_unknown: bool = False,
-    aspects: Mapping[str, np.ndarray | None] | None = None,
+    allow_unknown: bool,
+    aspects: Mapping[str, np.ndarray | None] | None,
     joint: bool = False,
 ) -> ScoreMoments:
     query = make_query(predictor, time, sides, covariates, allow_unknown, aspects)
@@ -411,10 +410,7 @@ def read_combination(
 ) -> np.ndarray | None:
     """The coefficients of a combination of aspects; `None` in data without aspects."""
     directory = predictor._directory
-    schema = directory.schema
-    return aspect_vector(
-        directory.known_aspects, aspects, schema is not None and schema.counts is not None
-    )
+    return aspect_vector(directory.known_aspects, aspects, directory.meaning.counts is not None)
 
 
 def _ranking_of(model: Model) -> AbstractLikelihood:
@@ -492,40 +488,44 @@ def _covariance(
     """The covariance of combinations of independent features, which they may share."""
     places = {name: None for each in features for name in each}
     moments = predictor.linear_combination(list(places), time, aspects=aspects)
-    variance = np.asarray(moments.variance)
     x = np.array([[each.get(name, 0.0) for name in places] for each in features])
-    return (x * np.asarray(variance, np.float64)) @ x.T
+    return (x * np.asarray(moments.variance, np.float64)) @ x.T
 
 
 def _predict(
-    predictor: AbstractPredictor,
-    match: Match,
-    time: Any,
-    allow_unknown: bool,
-    joint: bool = False,
+    predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool, joint: bool
 ) -> Prediction | CountsPrediction:
-    directory, duel = predictor._directory, predictor.model.duel
-    refuse_own_numbers(duel)
-
-    def prediction(moments: ScoreMoments) -> Prediction:
-        likelihood = resolve(duel, moments.mean.dtype).count()
-        return Prediction(moments.mean, moments.variance, likelihood, directory.library)
-
+    refuse_own_numbers(predictor.model.duel)
+    if predictor._directory.meaning.counts is not None:
+        return _predict_counts(predictor, match, time, allow_unknown, joint)
     first, second, favour, aspects = match
-    if directory.schema is None or directory.schema.counts is None:
-        sides = {"first": (first, 1.0), "second": (second, -1.0)}
-        own = aspects and dict(zip(sides, aspects.sides, strict=True))
-        score = _combine(predictor, time, sides, favour, allow_unknown, own, joint)
-        if directory.schema is not None and directory.schema.tie_effects:
-            query = read_ties(directory, time, first, second, allow_unknown)
-            duel = predictor.model.likelihood_of("")
-            ties = _moments(predictor, query, joint)
-            duel = duel.given_second(*ties)  # pyright: ignore[reportAttributeAccessIssue]
-        if directory.schema is not None and directory.schema.noise_effects:
-            noise = _combine(predictor, time, {"features": (NOISE, 1.0)}, {}, joint=joint)
-            duel = predictor.model.likelihood_of("")
-            duel = duel.given_second(*noise)  # pyright: ignore[reportAttributeAccessIssue]
-        return prediction(score)
+    sides = {"first": (first, 1.0), "second": (second, -1.0)}
+    own = aspects and dict(zip(sides, aspects.sides, strict=True))
+    score = _combine(predictor, time, sides, favour, allow_unknown, own, joint)
+    likelihood = predictor.model.duel
+    query = _second_query(predictor, match, time, allow_unknown)
+    if query is not None:
+        varying: Any = predictor.model.likelihood_of("")
+        likelihood = varying.given_second(*_moments(predictor, query, joint))
+    return _prediction(predictor, score, likelihood)
+
+
+def _second_query(
+    predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool
+) -> Query | None:
+    """Read the second score of matches, for ties or for the noise; `None` if there is none."""
+    schema = predictor._directory.meaning
+    if schema.tie_effects:
+        return read_ties(predictor._directory, time, match.first, match.second, allow_unknown)
+    if schema.noise_effects:
+        return make_query(predictor, time, {"features": (NOISE, 1.0)}, {}, allow_unknown=False)
+    return None
+
+
+def _predict_counts(
+    predictor: AbstractPredictor, match: Match, time: Any, allow_unknown: bool, joint: bool
+) -> CountsPrediction:
+    first, second, favour, aspects = match
     one, two, own = counted_sides(first, second, aspects)
     against = {name: -np.asarray(value, np.float64)[()] for name, value in favour.items()}
     rest = (allow_unknown, own, joint)
@@ -534,12 +534,22 @@ def _predict(
     # In the sum of both, shared features have twice their coefficient, and covariates with
     # opposite signs cancel: var(one + two) = var(one) + var(two) + 2 cov(one, two).
     both = _combine(predictor, time, {**one, **two}, {LEVEL: 2.0}, *rest)
-    covariance = 0.5 * (both.variance - score_one.variance - score_two.variance)
-    sides, likelihood = (
-        (prediction(score_one), prediction(score_two)),
-        resolve(duel, both.mean.dtype),
+    duel = predictor.model.duel
+    return CountsPrediction(
+        first=_prediction(predictor, score_one, duel),
+        second=_prediction(predictor, score_two, duel),
+        covariance=0.5 * (both.variance - score_one.variance - score_two.variance),
+        library=predictor._directory.library,
+        likelihood=resolve(duel, both.mean.dtype),
     )
-    return CountsPrediction(*sides, covariance, directory.library, likelihood)
+
+
+def _prediction(
+    predictor: AbstractPredictor, score: ScoreMoments, likelihood: AbstractLikelihood
+) -> Prediction:
+    """The outcomes that follow from a score; for likelihoods of two counts, one of them."""
+    likelihood = resolve(likelihood, score.mean.dtype).count()
+    return Prediction(score.mean, score.variance, likelihood, predictor._directory.library)
 
 
 def read_ties(

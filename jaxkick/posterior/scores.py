@@ -96,7 +96,7 @@ def score_combinations(
     for group in sorted(set(query.groups.ravel()) - {""}):
         rows, slots = np.nonzero(query.groups == group)
         features = query.features[rows, slots]
-        location = data.index.locate(features, times[rows, slots], dtype)
+        location = data.locate(features, times[rows, slots])
         place = chains.get(group)
         base = 0 if place is None else int(data.index.bases[place])
         queries = queries_of(location, base)

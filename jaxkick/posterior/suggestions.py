@@ -35,15 +35,15 @@ __all__ = ["MatchSuggestions", "suggest"]
 
 _DRAWS = 2000
 _FUTURES = 8
-# For the goal "best", only matches of so many favourites are considered.
+# For the goal "best", only matches of this many favourites are considered.
 _FAVOURITES = 40
-# After the first match of a batch, so many of the most informative pairs remain candidates.
+# After the first match of a batch, this many of the most informative pairs remain candidates.
 _SHORTLIST = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MatchSuggestions(AbstractTable):
-    """Matches to play next, the most informative first, and how much is known already.
+    """Matches to play next, the most informative first, and the present knowledge.
 
     The table has the columns first, second and gain.
 
@@ -51,7 +51,7 @@ class MatchSuggestions(AbstractTable):
         first: the first side of each match.
         second: the second side of each match.
         gain: the expected information of each match in nats, given those before it.
-        best: the competitor that is most likely the best.
+        best: the competitor that is most likely to be the best.
         p_best: the probability that it is.
         rank_error: the expected error of a competitor's rank, the mean over all of them.
         library: the library of the user's tables.
@@ -212,7 +212,7 @@ def _choose_matches(
 def _chances_of_best(
     mean: np.ndarray, covariance: np.ndarray, seed: int
 ) -> tuple[np.ndarray, float]:
-    """Return the probability of each competitor to be the best, and the expected rank error."""
+    """Return the probability that each competitor is the best, and the expected rank error."""
     generator = np.random.default_rng(seed)
     scores = mean + generator.standard_normal((_DRAWS, len(mean))) @ square_root(covariance).T
     order = np.argsort(-scores, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxkick._typing import Array, Key
 from jaxkick.data.queries import check_known, read_match
-from jaxkick.data.schema import ATTACK, HOME, NO_TABLE, Feature
+from jaxkick.data.schema import ATTACK, HOME, Feature
 from jaxkick.data.tables import AbstractTable, name_column
 from jaxkick.errors import DataError, check_choice, check_count
 from jaxkick.posterior.posterior import Posterior
@@ -31,7 +31,7 @@ class Knockout(AbstractTable):
     Attributes:
         names: the teams, the favourite first.
         rounds: the names of the rounds, and `"winner"`.
-        probabilities: the probability of each team (rows) to reach each round (columns).
+        probabilities: the probability that each team (rows) reaches each round (columns).
         draws: the number of draws.
         library: the library of the data's tables, for `to_frame`.
     """
@@ -44,7 +44,7 @@ class Knockout(AbstractTable):
 
     @property
     def p_win(self) -> np.ndarray:
-        """The probability of each team to win the tournament."""
+        """The probability that each team wins the tournament."""
         return self.probabilities[:, -1]
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -89,7 +89,7 @@ def knockout(
         allow_unknown: as in `Posterior.simulate`.
 
     Returns:
-        The probabilities of each team to reach each round, and to win.
+        The probabilities that each team reaches each round, and wins.
 
     Raises:
         DataError: if the bracket does not close, a team is unknown or named twice, or an
@@ -103,7 +103,7 @@ def knockout(
     for each in all_legs:
         check_choice("legs", each, (1, 2))
     if not allow_unknown:
-        by_roles = (posterior.data.schema or NO_TABLE).has_roles
+        by_roles = posterior.data.index.meaning.has_roles
         names = [Feature(name, ATTACK) if by_roles else name for name in slots if name is not None]
         check_known(posterior.data.index, names, "bracket")
     drawing, playing = jax.random.split(jax.random.key(seed))

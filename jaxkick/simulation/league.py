@@ -9,16 +9,15 @@ import numpy as np
 from jaxkick.data.dataset import Dataset
 from jaxkick.data.encoding import Index
 from jaxkick.data.observations import Observations
-from jaxkick.data.reading import Rules as reading_rules
-from jaxkick.data.reading import read_table
+from jaxkick.data.reading import Rules, read_table
 from jaxkick.data.tables import AbstractTable, make_table, name_column, write_observations
 from jaxkick.errors import DataError, did_you_mean, invalid
 from jaxkick.posterior.simulated import Kind, Simulated, side_label
 
 __all__ = [
+    "LeagueRules",
     "LeagueTable",
     "Points",
-    "Rules",
     "TieBreaker",
     "Zones",
     "final_tables",
@@ -84,20 +83,20 @@ class LeagueTable(AbstractTable):
 
     @property
     def probabilities(self) -> np.ndarray:
-        """The probability of each team (rows) to finish in each place (columns)."""
+        """The probability that each team (rows) finishes in each place (columns)."""
         return frequencies(self.places)
 
     @property
     def p_title(self) -> np.ndarray:
-        """The probability of each team to finish first."""
+        """The probability that each team finishes first."""
         return self.p_top(1)
 
     def p_top(self, places: int) -> np.ndarray:
-        """Return the probability of each team to be among the first `places`."""
+        """Return the probability that each team is among the first `places`."""
         return np.mean(self.places <= places, axis=0)
 
     def p_bottom(self, places: int) -> np.ndarray:
-        """Return the probability of each team to be among the last `places`."""
+        """Return the probability that each team is among the last `places`."""
         return np.mean(self.places > len(self.names) - places, axis=0)
 
     @property
@@ -272,11 +271,11 @@ def league_table(
         DataError: if a tie-breaker needs goals that the model does not have, a match is both
             played and simulated, or an argument is invalid.
     """
-    rules = Rules.read(points, tie_breakers, simulated.kind, zones, adjustments, seed)
+    rules = LeagueRules.read(points, tie_breakers, simulated.kind, zones, adjustments, seed)
     return final_tables(_read_played(played, simulated), simulated, rules)
 
 
-class Rules(NamedTuple):
+class LeagueRules(NamedTuple):
     """The rules of a league: the arguments of `league_table`."""
 
     points: Points
@@ -294,13 +293,13 @@ class Rules(NamedTuple):
         zones: Zones | None = None,
         adjustments: Mapping[Hashable, float] | None = None,
         seed: int = 0,
-    ) -> "Rules":
+    ) -> "LeagueRules":
         """Check points and tie-breakers; zones and adjustments need the teams."""
         breakers = _read_tie_breakers(tie_breakers, kind)
         return cls(_read_points(points), breakers, zones or {}, adjustments or {}, seed)
 
 
-def final_tables(past: Simulated, simulated: Simulated, rules: Rules) -> LeagueTable:
+def final_tables(past: Simulated, simulated: Simulated, rules: LeagueRules) -> LeagueTable:
     """Compute final tables, given the matches played as a simulation with one draw."""
     teams = sorted({*past.first, *past.second, *simulated.first, *simulated.second}, key=str)
     number = {team: place for place, team in enumerate(teams)}
@@ -418,7 +417,7 @@ def _read_played(played: Any, simulated: Simulated) -> Simulated:
         none = simulated.take(np.zeros(len(simulated.first), bool))
         return dataclasses.replace(none, outcomes=none.outcomes[:1])
     if not isinstance(played, Dataset):
-        reading = reading_rules(index.grouping, index.unit, schema=index.schema)
+        reading = Rules(index.grouping, index.unit, schema=index.schema)
         observations = read_table(played, reading)
     elif played.schema is not None and played.schema.reading == index.schema.reading:
         observations = played.observations

@@ -20,8 +20,8 @@ from jaxkick.inference.methods import AbstractMethod
 from jaxkick.model import Model
 from jaxkick.posterior.simulated import Players, read_fixtures
 from jaxkick.simulation.league import (
+    LeagueRules,
     Points,
-    Rules,
     TieBreaker,
     final_tables,
     frequencies,
@@ -61,15 +61,15 @@ class TitleRace(AbstractTable):
 
     @property
     def p_title(self) -> np.ndarray:
-        """The probability of each team to finish first, of shape (times, teams)."""
+        """The probability that each team finishes first, of shape (times, teams)."""
         return self.p_top(1)
 
     def p_top(self, places: int) -> np.ndarray:
-        """Return the probability to be among the first `places`, of shape (times, teams)."""
+        """Return the probability of finishing among the first `places`, of shape (times, teams)."""
         return np.sum(self.probabilities[..., :places], axis=-1)
 
     def p_bottom(self, places: int) -> np.ndarray:
-        """Return the probability to be among the last `places`, of shape (times, teams)."""
+        """Return the probability of finishing among the last `places`, of shape (times, teams)."""
         return np.sum(self.probabilities[..., len(self.names) - places :], axis=-1)
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -102,7 +102,7 @@ def title_race(
     """Simulate the rest of a season before each block of its matches, from earlier results only.
 
     The model is refitted before each block to all earlier matches, with a warm start. Learn
-    parameters from earlier seasons only, with `learn(model, data, mask=...)`: parameters learned
+    parameters from earlier seasons only, with `learn(model, data, mask=...)`: parameters learnt
     from the season itself have seen its results.
 
     Args:
@@ -141,7 +141,7 @@ def title_race(
         players = Players.draw(posterior, match, times, drawing, draws, allow_unknown=False)
         past = observed_matches(season, players.kind, data.index)
         whole = dataclasses.replace(past, outcomes=players.play(playing))
-        rules = Rules.read(points, tie_breakers, players.kind, seed=seed)
+        rules = LeagueRules.read(points, tie_breakers, players.kind, seed=seed)
         found.append(final_tables(past.take(number < block), whole.take(number >= block), rules))
         numbers.append(past.numbers[number >= block].min())
     found.append(final_tables(past, whole.take(number < 0), rules))

@@ -160,7 +160,7 @@ def test_update_writes_to_another_folder_and_changes_nothing_if_it_fails(league,
     assert (tmp_path / "model.jaxkick").read_bytes() == before
     assert pd.read_csv(tmp_path / "next" / "forecasts.csv")["away"].tolist() == ["Zoë"]
     grown = jk.load(tmp_path / "next" / "model.jaxkick")
-    assert grown.data.num_observations == SIZE + 6
+    assert len(grown.data) == SIZE + 6
 
 
 def test_codes_words_and_winners_in_a_file(tmp_path):

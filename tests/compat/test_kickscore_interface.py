@@ -230,7 +230,7 @@ def test_items_with_equal_kernels_form_one_group(fitted):
     model, data = fitted.to_jaxkick()
     assert list(model.kernel) == ["Matern32(var=1.2, lscale=0.8)"]
     assert len(data.chains) == 1
-    assert data.num_observations == len(MATCHES)
+    assert len(data) == len(MATCHES)
     assert isinstance(model.likelihood, jk.likelihoods.Probit)
 
 

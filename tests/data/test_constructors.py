@@ -253,7 +253,7 @@ def test_features_without_entries_keep_their_numbers():
 
 def test_sizes_and_numbers():
     data = Dataset.from_pairs(TIMES, FIRST, SECOND)
-    assert (data.num_observations, data.num_features) == (5, 3)
+    assert (len(data), data.num_features) == (5, 3)
     assert data.names == ("ant", "bee", "cat")
     assert [data.feature_id(name) for name in ("cat", "unseen")] == [2, -1]
     assert data.index.feature_ids(["bee", "unseen", "ant"]).tolist() == [1, -1, 0]

@@ -91,7 +91,7 @@ def league(count, seed=0, **options):
 
 def test_subsets():
     data = league(30, weight=np.arange(30.0))
-    assert len(data) == data.num_observations == 30
+    assert len(data) == 30
     late = data.index.times > 4.0
     by_mask, by_number = data.subset(late), data.subset(np.flatnonzero(late))
     assert same(by_mask, by_number)

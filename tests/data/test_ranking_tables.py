@@ -214,8 +214,8 @@ def test_values_and_columns_that_cannot_be_read():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"points": "points"}, "pass one of `rank` .1 is the best. and `points`"),
-        ({"rank": None}, "pass one of `rank` .1 is the best. and `points`"),
+        ({"points": "points"}, "Pass one of `rank` .1 is the best. and `points`"),
+        ({"rank": None}, "Pass one of `rank` .1 is the best. and `points`"),
         ({"event": None}, "`event` is missing. Name the column of events"),
         ({"dnf": "first"}, "`dnf` is 'first', but must be 'last' or 'drop'"),
         ({"competitor": 3}, "`competitor` is 3, but must be a column, or a list of them"),

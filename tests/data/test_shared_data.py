@@ -20,7 +20,7 @@ def test_nba():
     games = read("nba_games.csv.gz")
     games["won"] = games.score1 > games.score2
     data = Dataset.from_frame(games, time="date", first="team1", second="team2", outcome="won")
-    assert (data.num_observations, data.num_features) == (67_642, 102)
+    assert (len(data), data.num_features) == (67_642, 102)
     assert data.index.num_entries == 135_284
     (chain,) = data.chains
     assert int(np.sum(np.asarray(chain.source) < data.slots.size)) == 135_284
@@ -62,7 +62,7 @@ def test_atp():
         UserWarning, match="Dropped 4 of 625,848 rows: 4 because the same competitor"
     ):
         data = Dataset.from_frame(matches, **columns, on_invalid="drop")
-    assert (data.num_observations, data.num_features) == (625_844, 20_180)
+    assert (len(data), data.num_features) == (625_844, 20_180)
     assert data.index.num_entries == 1_251_688
     assert not data.chains[0].linked
     assert padding(data)[0] < 0.001

@@ -115,7 +115,7 @@ def test_bad_rows_can_be_dropped(changes, problem, rows):
     with pytest.warns(UserWarning, match=re.escape(report)) as caught:
         data = Dataset.from_pairs(**arguments, on_invalid="drop")
     assert [warning.filename for warning in caught] == [__file__]
-    assert data.num_observations == len(data) == len(data.observations.outcome) == N - count
+    assert len(data) == len(data.observations.outcome) == N - count
     bad = [int(number) for number in re.findall(r"\d+", rows)]
     assert data.index.rows.tolist() == [row for row in range(N) if row not in bad]
 
@@ -296,7 +296,7 @@ def test_lengths(argument):
         ({"on_invalid": "ignore"}, "`on_invalid` is 'ignore', but must be 'raise' or 'drop'"),
         ({"likelihood": Duel}, r"`likelihood` is the class Duel. Pass an object"),
         ({"covariates": ["x"]}, r"`covariates` is \['x'\], but must be a mapping"),
-        ({"first": replaced(FIRST, row0="a ")}, "the names 'a' and 'a ' look alike. Strip"),
+        ({"first": replaced(FIRST, row0="a ")}, "The names 'a' and 'a ' look alike. Strip"),
         ({"first": replaced(FIRST, row0="\u00e9", row1="e\u0301")}, "look alike. .* normalise"),
         ({"row_length": 0}, "`row_length` is 0, but must be a positive integer"),
     ],

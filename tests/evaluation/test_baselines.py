@@ -7,6 +7,7 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import evaluation as ev
+from jaxkick.compat.trueskillthroughtime import from_parameters
 
 trueskill = pytest.importorskip("trueskill")
 
@@ -183,3 +184,22 @@ def test_random_forecasts():
     three = run(ev.Random(ties=True))
     np.testing.assert_allclose(three.probabilities, 1 / 3, atol=1e-12)
     assert three.levels == (-1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3**0.5])
+def test_smoothed_baselines_are_those_of_trueskill_through_time(gamma):
+    """The translation of its parameters is tested against the package."""
+    theirs = from_parameters(mu=0.0, sigma=2**0.5, beta=0.5**0.5, gamma=gamma, p_draw=0.0)
+    ours = ev.constant_scores(variance=2.0)
+    if gamma:
+        ours = ev.trueskill_through_time(variance=2.0, time_variance=0.3)
+    data = DATA.subset(OUTCOME != 0.0)
+    ours, theirs = (jk.log_marginal_likelihood(model, data) for model in (ours, theirs))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
+def test_likelihoods_of_smoothed_baselines():
+    likelihood = jk.likelihoods.OrdinalProbit(margin=MARGIN)
+    for build in (ev.constant_scores, ev.trueskill_through_time):
+        assert build(likelihood).likelihood is likelihood
+        assert isinstance(build().likelihood, jk.likelihoods.Probit)

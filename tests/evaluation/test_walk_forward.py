@@ -74,6 +74,9 @@ def test_table_and_summary():
     assert summary.matches == len(forecasts)
     assert summary.log_loss.value == pytest.approx(table["log_loss"].mean())
     assert f"log loss                   {summary.log_loss.value:.4f} (" in str(summary)
+    half = forecasts.summary(confidence=0.5, resamples=50).log_loss
+    assert summary.log_loss.lower < half.lower < half.upper < summary.log_loss.upper
+    assert forecasts.summary(resamples=50, seed=1).log_loss.lower != summary.log_loss.lower
 
 
 def test_rows_count_dropped_rows():

@@ -207,7 +207,7 @@ def test_reports_progress(data, capsys):
 
 
 def test_masked_observations_are_ignored(data):
-    mask = np.arange(data.num_observations) % 2 == 0
+    mask = np.arange(len(data)) % 2 == 0
     _, history = jk.learn(POOR, data, mask=mask, max_steps=0)
     expected = dense_evidence(np.log(numbers(POOR)), data, mask)
     np.testing.assert_allclose(history.values[0], expected, atol=0.01)

@@ -151,7 +151,7 @@ def test_logit_where_the_mean_is_moved_back():
 
 
 def test_logit_of_large_means_in_single_precision():
-    """Where the density of the widest part of the mixture would underflow if rounded twice."""
+    """Rounding twice would make the density of the widest part of the mixture underflow."""
     mean = jnp.array([-1e6, 1e6], jnp.float32)
     found = CASES["logit"][0].log_partition(1.0, mean, jnp.ones(2, jnp.float32))
     np.testing.assert_allclose(found.value, [-1e6, 0.0], rtol=1e-5)

@@ -280,6 +280,10 @@ def test_differences_and_changes():
     close(changed.deviation, np.sqrt(exact[0, 0] + exact[2, 2] - 2 * exact[0, 2]), 1e-5)
     means = posterior.linear_combination("t0", [3.0, 5.0]).mean
     close(changed.mean, means[1] - means[0])
+    rated = posterior.change("t0", 3.0, 5.0, scale="elo", interval=0.5)
+    factor = jk.Scale().factor(posterior.model.likelihood)
+    close(rated.mean, factor * changed.mean, 1e-5)
+    close(rated.upper - rated.lower, 2 * norm.ppf(0.75) * factor * changed.deviation, 1e-5)
     several = posterior.change(["t0", "t1"], 3.0, 5.0)
     close(several.deviation[0], changed.deviation, 1e-6)
 

@@ -52,7 +52,7 @@ def test_updates_equal_a_fresh_fit():
     assert updated.data.names == ("B", "a", "b", "c", "d", "e", "f", "home", "z")
     fresh = model([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.0])
     assert alike(updated, jk.infer(fresh, dataset(joined(FIRST, second, earlier)), **TIGHT))
-    assert start().data.num_observations == 30
+    assert len(start().data) == 30
 
 
 def test_many_new_names_at_once_are_reported():

@@ -14,7 +14,7 @@ import pyarrow.parquet
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
-from jaxkick.cli.files import read_table
+from jaxkick.cli.files import read_file
 
 __all__ = ["good_files", "good_tables", "spoil", "spoil_bytes", "table_ends", "unpleasant_ends"]
 
@@ -78,7 +78,7 @@ def good_tables() -> dict[str, bytes]:
 def table_ends(path: Path) -> Iterator[str]:
     """Problems with the way in which the command line reads a table."""
     try:
-        table = read_table(path)
+        table = read_file(path)
     except ValueError as error:
         text = str(error)
         if path.name not in text or not text.endswith("."):

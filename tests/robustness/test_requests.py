@@ -21,7 +21,7 @@ def test_progress_ends_its_line_and_updates_drop_what_the_likelihood_lacks(capsy
         posterior.update(MORE)
     with pytest.warns(UserWarning, match="Dropped 1 of 2 rows: 1 because outcome 0 is not valid"):
         updated = posterior.update(MORE, on_invalid="drop")
-    assert updated.data.num_observations == 4
+    assert len(updated.data) == 4
     stream = jk.Stream.start(MODEL, posterior.data)
     with pytest.raises(ValueError, match=r"^Row 0: outcome 0 is not valid for Probit"):
         stream.observe(MORE)

@@ -21,7 +21,7 @@ class Kernel:
     def to_jaxkick(self) -> jk.kernels.AbstractKernel:
         """Return the equivalent kernel of jaxkick."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        # A variance of zero is allowed, but cannot be learned.
+        # A variance of zero is allowed, but cannot be learnt.
         zero = {name: jk.Fixed(0.0) for name in values if name[:3] == "var" and not values[name]}
         return self.native(*(values | zero).values())
 

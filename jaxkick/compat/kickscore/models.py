@@ -190,7 +190,7 @@ class Model:
     def _infer(self, rule: Any, **options: Any) -> jk.Posterior:
         """Fit, with a warm start if the last posterior allows it."""
         last = self.posterior
-        known = last.data.num_observations if last else 0
+        known = len(last.data) if last else 0
         if last and known == len(self.observations):
             return jk.infer(last.model, last.data, rule, start=last, **options)
         alike = len({seen.parameter for seen in self.observations}) == 1
