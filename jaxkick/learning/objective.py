@@ -263,7 +263,7 @@ def typical_changes(free: PyTree, data: Dataset) -> np.ndarray:
     }
 
     def curvature(path: tuple, leaf: Array) -> float:
-        part, group = path[0].name, getattr(path[1], "key", None)
+        part, group = path[0].name, getattr(path[1], "key", "")
         if part == "likelihood":
             return 0.1 * len(data)
         return 1.0 if leaf.ndim and part == "mean" else 0.5 * drawn.get(group, sum(drawn.values()))

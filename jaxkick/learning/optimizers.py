@@ -292,7 +292,7 @@ class LBFGS(AbstractOptimizer):
         curvature = _select(fresh, self.transformation.init(flat), search.curvature)
         with _standard_promotion():
             updates, curvature = self.transformation.update(gradient, curvature, flat)
-        direction = _unflatten(-updates * units, point)
+        direction = _unflatten(-jnp.asarray(updates) * units, point)
         slope = _vdot(now.gradient, direction)
         # The curvature along untried directions may be far less than assumed. The gain along one
         # parameter of curvature 1 counts as well: a variance that only one feature informs has a
