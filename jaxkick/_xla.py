@@ -32,8 +32,8 @@ __all__ = [
 Output = TypeVar("Output")
 
 # XLA's newer code generator for the CPU takes 1.5 to 2 times as long to compile a fit, which then
-# runs 5 to 20 % faster. This pays off for large data. LLVM's first level of optimisation compiles in
-# a tenth less time than the third (`benchmarks/compile_time.py --levels`).
+# runs 5 to 20 % faster. This pays off for large data. LLVM's first level of optimisation compiles
+# in a tenth less time than the third (`benchmarks/compile_time.py --levels`).
 _QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 # Without LLVM's optimisations a fit compiles in less than half of that time, and runs 1.6 times
 # (300 matches) to 2.5 times (14,000) as long. In one piece it takes a quarter fewer memory maps.
