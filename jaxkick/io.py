@@ -45,7 +45,7 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.likelihoods.likelihood import observation_count
 from jaxkick.model import Model
 from jaxkick.newcomers import Newcomers
-from jaxkick.online import GroupState, Roster, Stream
+from jaxkick.online import GroupState, Roster, Stream, Widths
 from jaxkick.parameters import (
     AbstractParameter,
     Correlation,
@@ -288,7 +288,7 @@ _CLASSES = [
     *(each for each in _PUBLIC if isinstance(each, type)),
     *(Positive, Real, Fixed, Ordered, Correlation, Tied),
     *(Model, Newcomers, ExpectationPropagation, ReverseKL),
-    *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState),
+    *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState, Widths),
 ]
 _KNOWN = {each.__name__: each for each in _CLASSES}
 
@@ -572,7 +572,8 @@ def _stream_from_parts(parts: dict[str, Any], groups: Groups) -> Stream:
     roster = stream.roster
     arrays = (roster.group, roster.first, roster.last, roster.matches)
     _require(
-        all(array.shape == (len(roster.names),) for array in arrays)
+        isinstance(stream.widths, Widths)
+        and all(array.shape == (len(roster.names),) for array in arrays)
         and len(stream.states) == len(roster.groups),
         "the parts of the stream do not fit together",
     )

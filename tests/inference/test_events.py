@@ -294,5 +294,5 @@ def test_refusals():
     # Counts may be apart, but not for a likelihood of both.
     with pytest.raises(jk.DataError, match=r"Row 1: the outcomes \[2\] are not valid for Dixon"):
         jk.infer(jk.Model(KERNEL, both), counts.subset([0, 1, 2]))
-    with pytest.raises(jk.DataError, match="stream"):
-        jk.Stream.start(jk.Model(KERNEL, RANKING), data)
+    with pytest.raises(jk.DataError, match="Only matches of one score can be predicted"):
+        jk.learn(jk.Model(KERNEL, RANKING), data, objective="predictive")
