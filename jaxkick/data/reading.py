@@ -451,7 +451,7 @@ def _read_events(events: Any, times: np.ndarray, checks: Checks) -> RankedSides:
         raise DataError(problem, "Number the events from 0.", argument="events")
     labels, numbers = np.unique(numbers, return_inverse=True)
     rows = np.arange(len(times))
-    ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
+    ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, None, True, {})
     ranked.check_times(checks, times)
     return ranked
 
@@ -524,6 +524,7 @@ def _finish(
     )
     rows = None if copies == 1 else np.arange(len(outcome)) // copies
     rows, events = (rows, rows) if ranked is None else (ranked.rows, ranked.events)
+    labels = {} if ranked is None or not schema.is_ranking else _keep_labels(ranked)
     read = Observations(
         **block._asdict(),
         times=np.repeat(times, copies),
@@ -536,9 +537,28 @@ def _finish(
         schema=rules.schema,
         library=rules.library,
         events=events,
+        **labels,
     )
     kept = checks.kept()
     return read if kept is None else read.take(kept)
+
+
+def _keep_labels(ranked: RankedSides) -> dict[str, Any]:
+    """The names of events and teams, which `to_frame` writes."""
+    labels: dict[str, Any] = {}
+    if ranked.sides is not None:
+        labels["event_names"] = tuple(map(_simple, ranked.labels))
+    if ranked.teams is not None:
+        names = {name: None for name in map(_simple, ranked.teams) if name is not None}
+        numbers = {name: number for number, name in enumerate(names)}
+        teams = [numbers.get(_simple(name), -1) for name in ranked.teams]
+        labels |= {"team_names": tuple(names), "teams": np.array(teams, np.int32)}
+    return labels
+
+
+def _simple(label: Hashable) -> Hashable:
+    """A label that files can hold."""
+    return label if label is None or isinstance(label, (str, int, float)) else str(label)
 
 
 def _check_outcome(outcome: np.ndarray, checks: Checks, likelihood: OutcomeDomain | None) -> None:
