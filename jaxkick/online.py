@@ -442,7 +442,9 @@ class Roster(AbstractDirectory):
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
         blank = np.full(len(known), np.nan)
-        described = (index.scale, index.grouping, index.schema, index.library, index.known_aspects)
+        # Observations of a single kind have the columns of that kind.
+        schema = index.schema if len(index.kind_names) != 1 else index.kind_schemas[0]
+        described = (index.scale, index.grouping, schema, index.library, index.known_aspects)
         group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
         return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
 

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxkick.data.aspect_columns import SideAspects, read_aspects
 from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.directory import AbstractDirectory
-from jaxkick.data.reading import naming_columns, read_frame
+from jaxkick.data.reading import naming_columns, read_frame, unknown_columns
 from jaxkick.data.schema import HOME, NO_TABLE, Feature
 from jaxkick.data.sides import (
     Block,
@@ -233,10 +233,9 @@ def read_side_aspects(
 def read_matches(directory: AbstractDirectory, frame: Any) -> tuple[Match, Any]:
     """Read matches and their times from a table with the columns of the data's own table."""
     if directory.schema is None:
-        raise DataError(
-            "The data was not made from one table, so the meaning of columns is unknown",
-            "Use `predict(first, second, time)`.",
-        )
+        one_by_one = "Use `predict(first, second, time)`"
+        either = f"{one_by_one}, or `predict_ranking(competitors, time)`."
+        raise unknown_columns(directory.kind_names, f"{one_by_one}.", either)
     with naming_columns(directory.schema):
         columns = read_frame(frame, directory.schema, with_outcome=False)
         num_rows = len(columns.times)

@@ -69,7 +69,10 @@ class Columns(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The options of all readers; see `Dataset`. `schema` is the meaning of the table's columns."""
+    """The options of all readers; see `Dataset`.
+
+    `schema` is the meaning of the table's columns; data with `kind_names` has one for each kind.
+    """
 
     groups: Groups = None
     unit: str | None = None
@@ -77,6 +80,7 @@ class Rules(NamedTuple):
     likelihood: OutcomeDomain | None = None
     schema: Schema | None = None
     library: str | None = None
+    kind_names: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> Schema:
@@ -156,12 +160,24 @@ def tabulate_pairs(
 def read_table(frame: Any, rules: Rules) -> Observations:
     """Read a table whose columns have the meaning of `rules.schema`."""
     if rules.schema is None:
-        raise DataError(
-            "The data was not made from a table, so the meaning of columns is unknown",
+        raise unknown_columns(
+            rules.kind_names,
             "Pass a `Dataset` of the new matches.",
+            "Pass a `Dataset` of the new matches with their kind, as in "
+            f"`jk.concat({{{next(iter(rules.kind_names), '')!r}: ...}})`.",
         )
     with naming_columns(rules.schema):
         return read_observations(read_frame(frame, rules.schema), rules)
+
+
+def unknown_columns(kind_names: Sequence[str], without_table: str, with_kinds: str) -> DataError:
+    """Make the error for a table whose columns have no meaning, with the remedy for each reason."""
+    if kind_names:
+        listed = ", ".join(map(repr, kind_names))
+        problem = f"The data has kinds of observations ({listed}), each with columns of its own"
+        return DataError(problem, with_kinds)
+    problem = "The data was not made from a table, so the meaning of columns is unknown"
+    return DataError(problem, without_table)
 
 
 @contextmanager

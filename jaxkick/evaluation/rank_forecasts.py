@@ -75,7 +75,7 @@ class RankForecasts(AbstractForecasts):
         unconverged_learning: number of times that learning did not converge.
     """
 
-    unit: ClassVar[str] = "events"
+    unit: ClassVar[tuple[str, str]] = ("event", "events")
     levels: ClassVar[tuple[float, ...]] = ()
 
     rows: np.ndarray
