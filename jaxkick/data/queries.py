@@ -271,6 +271,8 @@ class Fields(NamedTuple):
 
 def read_field(competitors: Any) -> tuple[list, list[str]]:
     """Read the sides of one event, and a label for each."""
+    if isinstance(competitors, str):
+        raise invalid("competitors", competitors, "but must be a list of all sides of the event")
     sides = to_list(as_column(competitors, "competitors"))
     members = list(map(members_of, sides))
     names = [plain(name) for side in members for name in side]
@@ -311,7 +313,7 @@ def read_covariates(
         if name not in known and directory.feature_ids([name])[0] < 0:
             raise DataError(
                 "{argument} has the name {value}, which the data does not have",
-                suggest_names(name, [*known, *directory.names]),
+                suggest_names(name, [*known, *schema.aspect_columns, *directory.names]),
                 argument=argument,
                 value=name,
             )

@@ -228,7 +228,8 @@ def read_fixtures(index: Index, fixtures: Any) -> tuple[Match, Any]:
     if index.schema.is_ranking:
         raise DataError(
             "The data has rankings, but only matches of two sides can be simulated",
-            "Use `predict_ranking`, which gives the probabilities of all places of an event.",
+            "For the probabilities of all places of an event use `predict_ranking`, or `jaxkick "
+            "predict --fixtures` on the command line.",
         )
     match, times = read_matches(index, fixtures)
     if not len(match.first):
