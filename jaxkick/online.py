@@ -717,7 +717,7 @@ class Stream(AbstractPredictor):
         Raises:
             DataError: if a match is invalid or too early.
         """
-        roster, likelihood = self.roster, self.model.likelihood
+        roster, (likelihood,) = self.roster, self.model.likelihoods.values()
         if isinstance(matches, Dataset):
             check_outcomes(likelihood, matches, None)
         unit = roster.scale.unit

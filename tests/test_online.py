@@ -345,6 +345,9 @@ def test_streams_refuse_impossible_events():
     with pytest.raises(jk.DataError, match=r"Row 2: `time` .* before the last match"):
         stream.observe(late)
     duels = Dataset.from_pairs([0.0], ["a"], ["b"])
+    alone = jk.Model(RACES.kernel, {"races": RANKING})
+    stream = jk.Stream.start(alone, jk.concat({"races": read_races(table)}))
+    assert stream.observe(more | {"rank": [1, 2, 1, 2]}).num_observations == len(table["time"]) + 4
     kinds = {"duels": jk.likelihoods.Probit(), "races": RANKING}
     both = jk.concat({"duels": duels, "races": read_races(table)})
     with pytest.raises(jk.DataError, match="A stream processes observations of one kind"):

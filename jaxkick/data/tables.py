@@ -188,7 +188,8 @@ def _team_cells(observations: Observations, sides: list[dict[Hashable, float]]) 
     teams = observations.teams
     if teams is None or any(t < 0 and len(side) > 1 for t, side in zip(teams, sides, strict=True)):
         return np.arange(len(sides))
-    cells = np.append(name_column(observations.team_names).astype(object), None)[teams]
+    names = [*name_column(observations.team_names).tolist(), None]
+    cells = np.array(names, object)[teams]
     return cells if None in cells else np.array(cells.tolist())
 
 

@@ -344,7 +344,10 @@ def walk_forward(
     for likelihood in one.values() if isinstance(one, dict) else (one,):
         refuse_own_numbers(likelihood)
     data = _as_results(forecaster.likelihood, data)
-    if is_ranking and not (isinstance(forecaster, Refit) or one.num_predictors is None):
+    predicts_rankings = (
+        isinstance(forecaster, Refit) or isinstance(one, dict) or one.num_predictors is None
+    )
+    if is_ranking and not predicts_rankings:
         raise DataError(
             f"The data has rankings, but {type(forecaster).__name__} predicts matches of two sides",
             "Use a model with `likelihoods.Ranking()`.",
