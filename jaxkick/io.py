@@ -45,7 +45,7 @@ from jaxkick.likelihoods import AbstractLikelihood
 from jaxkick.likelihoods.likelihood import observation_count
 from jaxkick.model import Model
 from jaxkick.newcomers import Newcomers
-from jaxkick.online import GroupState, Roster, Stream
+from jaxkick.online import GroupState, Roster, Stream, Widths
 from jaxkick.parameters import (
     AbstractParameter,
     Correlation,
@@ -288,7 +288,7 @@ _CLASSES = [
     *(each for each in _PUBLIC if isinstance(each, type)),
     *(Positive, Real, Fixed, Ordered, Correlation, Tied),
     *(Model, Newcomers, ExpectationPropagation, ReverseKL),
-    *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState),
+    *(TimeScale, Schema, Feature, AspectNames, _SavedGroups, Roster, GroupState, Widths),
 ]
 _KNOWN = {each.__name__: each for each in _CLASSES}
 
@@ -480,7 +480,7 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
     row_length = parts.pop("row_length")
     seen = Observations(**parts)
     shape, weight = seen.features.shape, seen.weight
-    by_row = (seen.times, seen.outcome, weight, seen.rows, seen.events, seen.kinds)
+    by_row = (seen.times, seen.outcome, weight, seen.rows, seen.events, seen.teams, seen.kinds)
     numbers = (seen.times, seen.outcome, weight, seen.coefficients, seen.aspects)
     _require(
         len(shape) == 2
@@ -493,6 +493,8 @@ def _data_from_parts(parts: dict[str, Any], groups: Groups) -> Dataset:
         and -1 <= seen.features.min() <= seen.features.max() < len(seen.names)
         and all(np.isfinite(each).all() for each in numbers if each is not None)
         and (weight is None or weight.min() >= 0)
+        and all(isinstance(each, tuple) for each in (seen.event_names, seen.team_names))
+        and (seen.teams is None or np.isin(seen.teams, np.arange(-1, len(seen.team_names))).all())
         and (seen.kinds is None or np.isin(seen.kinds, np.arange(len(seen.kind_names))).all())
         and isinstance(seen.scale, TimeScale)
         and len(seen.kind_schemas) == len(seen.kind_names)
@@ -572,7 +574,8 @@ def _stream_from_parts(parts: dict[str, Any], groups: Groups) -> Stream:
     roster = stream.roster
     arrays = (roster.group, roster.first, roster.last, roster.matches)
     _require(
-        all(array.shape == (len(roster.names),) for array in arrays)
+        isinstance(stream.widths, Widths)
+        and all(array.shape == (len(roster.names),) for array in arrays)
         and len(stream.states) == len(roster.groups),
         "the parts of the stream do not fit together",
     )

@@ -7,14 +7,18 @@ score. The match changes the states to
 
     m + φ x δ₁      P + x² δ₂ φ φᵀ,
 
-which is a single step of expectation propagation (assumed-density filtering). TrueSkill is the
+which is a single step of expectation propagation (assumed-density filtering). An event of several
+scores, such as a race, is one step: the likelihood gives δ₁ and δ₂ for each score, and a competitor
+is updated with those of its own score. A feature of several sides is updated with each of its
+sites, one after the other. TrueSkill is the
 special case of a `Wiener` kernel with additional variance before each match. Elo is the special
 case of a `Constant` kernel with the rate as its variance, and with the derivative of the
 log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.ops import segment_sum
 
 from jaxkick._math.small_matrices import AbstractMatrix
 from jaxkick._typing import Array, Bool, Float, Int
@@ -44,6 +49,8 @@ from jaxkick.parameters import AbstractParameter, resolve
 from jaxkick.posterior.diagnostics import warn_of_new_names
 from jaxkick.posterior.predictor import AbstractPredictor
 
+ABSENT = -1.0
+"""The outcome of a score that an event does not have."""
 EMPTY = np.iinfo(np.int32).max
 """The feature number of an empty slot. It is out of range, so nothing is written there."""
 
@@ -64,6 +71,9 @@ class Slots(NamedTuple):
     Attributes:
         feature: feature numbers; `EMPTY` in an empty slot.
         coefficient: their coefficients; 0 in an empty slot.
+        score: for events of several scores, the number of the score that the slot belongs to.
+        turns: for events with features of several scores, `feature` of the first slot of each
+            feature, of the second one, and so on; `EMPTY` elsewhere.
         time: time of the match, relative to the feature's previous match.
         block_slot: position, in the flattened slots, of the feature's last match in an earlier
             block, if matches are divided into blocks.
@@ -75,22 +85,47 @@ class Slots(NamedTuple):
     time: StepTime
     block_slot: Int[np.ndarray, "B S"] | None = None
     block_time: StepTime | None = None
+    score: Int[np.ndarray, "B S"] | None = None
+    turns: Int[np.ndarray, "B R S"] | None = None
 
 
 class Matches(NamedTuple):
-    """Matches in time order.
+    """Matches, or events of several scores, in time order.
 
     Attributes:
         groups: the competitors, group by group.
-        outcome: outcome of each match.
+        outcome: outcome of each match; of each score of an event, and -1 for those it lacks.
         weight: weight of each match; `None` if all are one.
         mask: False where a match is padding.
     """
 
     groups: tuple[Slots, ...]
-    outcome: Float[np.ndarray, " B"]
+    outcome: Float[np.ndarray, "B *C"]
     weight: Float[np.ndarray, " B"] | None
     mask: Bool[np.ndarray, " B"]
+
+
+class Widths(NamedTuple):
+    """The sizes of a compiled scan.
+
+    Attributes:
+        scores: the number of scores of a match.
+        slots: the number of slots of each group.
+        turns: the largest number of slots of a feature in a match, for each group.
+    """
+
+    scores: int = 1
+    slots: tuple[int, ...] = ()
+    turns: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(matches: Matches) -> "Widths":
+        """Return the sizes of a scan of these matches."""
+        return Widths(
+            scores=matches.outcome[0].size,
+            slots=tuple(part.feature.shape[1] for part in matches.groups),
+            turns=tuple(1 if x.turns is None else x.turns.shape[1] for x in matches.groups),
+        )
 
 
 class Rule(eqx.Module):
@@ -150,24 +185,70 @@ class Rule(eqx.Module):
         variance = jnp.einsum("...i,...ij,...j->...", h, state.P, h)
         return ScoreMoments(mean + jnp.sum(state.m * h, axis=-1), variance)
 
-    def combine(self, slots: Sequence[Slots], states: Sequence[GroupState]) -> ScoreMoments:
-        """Compute mean and variance of the combined score of each match."""
+    def combine(
+        self, slots: Sequence[Slots], states: Sequence[GroupState], num_scores: int | None = None
+    ) -> ScoreMoments:
+        """Compute mean and variance of the combined score of each match.
+
+        With `num_scores`, compute those of each score of one event.
+        """
         total = ScoreMoments(0.0, 0.0)
         for number, (part, state) in enumerate(zip(slots, states, strict=True)):
             mean, variance = self.scores(number, state, part.time)
             x = part.coefficient
-            mean, variance = jnp.sum(x * mean, axis=-1), jnp.sum(x * x * variance, axis=-1)
+            terms = x * mean, x * x * variance
+            if num_scores is None:
+                mean, variance = (jnp.sum(each, axis=-1) for each in terms)
+            else:
+                mean, variance = (segment_sum(each, part.score, num_scores) for each in terms)
             total = ScoreMoments(total.mean + mean, total.variance + variance)
         return total
 
     def derivatives(self, match: Matches, score: ScoreMoments) -> tuple[Array, Array, Array]:
         """Compute the log-probability of an outcome and its two derivatives δ₁ and δ₂."""
-        likelihood = self.model.duel
+        likelihood, weight = self.model.duel, match.weight
+        if match.outcome.ndim:
+            (likelihood,) = self.model.likelihoods.values()
+            # Rankings have no weights.
+            weight = None if likelihood.num_predictors is None else weight
         if not self.at_mean:
-            return likelihood.log_partition(match.outcome, *score, match.weight)
+            return likelihood.log_partition(match.outcome, *score, weight)
         slope = likelihood.local(match.outcome)(score.mean).first
         slope = slope if match.weight is None else slope * match.weight
         return jnp.zeros_like(slope), slope, jnp.zeros_like(slope)
+
+    def move(
+        self,
+        number: int,
+        slots: Slots,
+        before: GroupState,
+        first: Array,
+        second: Array,
+        now: GroupState | None = None,
+    ) -> GroupState:
+        """Update the states of features of one group with the outcome of a match.
+
+        Args:
+            number: the number of the group.
+            slots: the features.
+            before: their states before the match.
+            first: first derivative of the log-partition function at `before`.
+            second: its second derivative.
+            now: the states to update, if other scores of the event have changed them since.
+        """
+        h, x = self.measurement(number, slots.time), slots.coefficient
+        slope, curvature = x * first, x * x * second
+        state = before
+        if now is not None:
+            # The derivatives of the site that has these derivatives at the state before.
+            old, new = (self.scores(number, each, slots.time) for each in (before, now))
+            scale = 1.0 / (1.0 + curvature * (old.variance - new.variance))
+            slope = scale * (slope + curvature * (new.mean - old.mean))
+            state, curvature = now, scale * curvature
+        phi = jnp.einsum("...ij,...j->...i", state.P, h)
+        P = state.P + (phi[:, :, None] * phi[:, None, :]) * curvature[:, None, None]
+        m = state.m + phi * slope[:, None]
+        return GroupState(m, 0.5 * (P + jnp.swapaxes(P, 1, 2)))
 
     def measurement(self, number: int, time: StepTime) -> Float[Array, "... K"]:
         """Return the measurement vectors h of a group's kernel, which depend on the aspects."""
@@ -199,16 +280,21 @@ def scan_matches(
             rule.carry(number, _rows(state, part.feature), part.time)
             for number, (state, part) in enumerate(zip(states, match.groups, strict=True))
         ]
-        value, first, second = rule.derivatives(match, rule.combine(match.groups, here))
-        moved = tuple(
-            _moved(state, rule.measurement(number, part.time), part.coefficient, first, second)
-            for number, (state, part) in enumerate(zip(here, match.groups, strict=True))
-        )
-        after = tuple(
-            jax.tree.map(lambda old, new, at=part.feature: old.at[at].set(new, mode="drop"), *pair)
-            for part, *pair in zip(match.groups, states, moved, strict=True)
-        )
-        return after, (jnp.where(match.mask, value, 0.0), moved)
+        score = rule.combine(match.groups, here, *match.outcome.shape)
+        value, *slopes = rule.derivatives(match, score)
+        after, moved = [], []
+        for number, (part, state, own) in enumerate(zip(match.groups, states, here, strict=True)):
+            own_slopes = [x if part.score is None else x[part.score] for x in slopes]
+            new = rule.move(number, part, own, *own_slopes)
+            if part.turns is None:
+                state = _write(state, part.feature, new)
+            else:
+                move = partial(rule.move, number, part, own, *own_slopes)
+                state = _take_turns(move, part, _write(state, part.feature, own))
+                new = _rows(state, part.feature)
+            after.append(state)
+            moved.append(new)
+        return tuple(after), (jnp.where(match.mask, value, 0.0), tuple(moved))
 
     return lax.scan(step, states, jax.tree.map(jnp.asarray, matches))
 
@@ -249,7 +335,8 @@ class Past(eqx.Module):
         order = np.flatnonzero(used)
         order = order[np.lexsort((order, data.index.times[order]))]
         roster, dtype = Roster.of(data), np.dtype(data.outcome.dtype)
-        matches, _ = lay_out(data.observations, order, roster, dtype, blocks=blocks[order])
+        rows, blocks = order[:, None], blocks[order]
+        matches, _ = lay_out(data.observations, rows, roster, dtype, blocks=blocks)
         epoch = Epoch.at(roster.epoch, dtype)
         return Past(matches, epoch, order, roster.groups, len(roster.names))
 
@@ -258,8 +345,13 @@ class Past(eqx.Module):
         return predict_blocks(rule, rule.blank_states(self.num_features), self.matches)
 
 
-def check_online(model: Model, data: Dataset) -> None:
+def check_online(model: Model, data: Dataset, events: bool = False) -> None:
     """Refuse a model or data that the scan cannot process.
+
+    Args:
+        model: kernels and likelihood.
+        data: the matches.
+        events: whether events of several scores are possible.
 
     Raises:
         DataError: if the model has a prior mean for each feature, events of several scores or
@@ -273,13 +365,16 @@ def check_online(model: Model, data: Dataset) -> None:
             "Pass one number, or one for each group.",
             argument="mean",
         )
-    if any(each.num_predictors != 1 for each in model.likelihoods.values()) or (
-        len(model.likelihoods) > 1
-    ):
+    if len(model.likelihoods) > 1:
         raise DataError(
-            "A stream processes one score at a time, but the model has events of several "
-            "scores or several kinds of observations",
+            "A stream processes observations of one kind, but the model has several",
             "Use `infer` and `Posterior.update`.",
+        )
+    if not events and any(each.num_predictors != 1 for each in model.likelihoods.values()):
+        raise DataError(
+            "Only matches of one score can be predicted from earlier ones in one scan, but the "
+            "model has events of several scores",
+            'Use `objective="evidence"`.',
         )
     refuse_own_numbers(model.duel)
 
@@ -288,11 +383,20 @@ def _rows(state: GroupState, rows: Array) -> GroupState:
     return jax.tree.map(lambda part: part.at[rows].get(mode="clip"), state)
 
 
-def _moved(state: GroupState, h: Array, x: Array, first: Array, second: Array) -> GroupState:
-    """Update the states of the competitors of a match with its outcome."""
-    phi, x = jnp.einsum("...ij,...j->...i", state.P, h), x[:, None]
-    P = state.P + (phi[:, :, None] * phi[:, None, :]) * (x * x * second)[:, :, None]
-    return GroupState(state.m + phi * x * first, 0.5 * (P + jnp.swapaxes(P, 1, 2)))
+def _write(state: GroupState, rows: Array, new: GroupState) -> GroupState:
+    return jax.tree.map(lambda old, part: old.at[rows].set(part, mode="drop"), state, new)
+
+
+def _take_turns(
+    move: Callable[[GroupState], GroupState], slots: Slots, state: GroupState
+) -> GroupState:
+    """Update the features of a match, slot by slot if a feature has several."""
+
+    def take(state: GroupState, feature: Array) -> tuple[GroupState, None]:
+        return _write(state, feature, move(_rows(state, slots.feature))), None
+
+    state, _ = lax.scan(take, state, slots.turns)
+    return state
 
 
 def _array(step: StepModel, small: AbstractMatrix) -> Array:
@@ -338,7 +442,9 @@ class Roster(AbstractDirectory):
         known = np.flatnonzero(index.feature_group >= 0)
         names = tuple(index.names[feature] for feature in known)
         blank = np.full(len(known), np.nan)
-        described = (index.scale, index.grouping, index.schema, index.library, index.known_aspects)
+        # Observations of a single kind have the columns of that kind.
+        schema = index.schema if len(index.kind_names) != 1 else index.kind_schemas[0]
+        described = (index.scale, index.grouping, schema, index.library, index.known_aspects)
         group, matches = index.feature_group[known], np.zeros(len(known), np.int64)
         return Roster(names, index.groups, group, blank, blank, matches, index.epoch, *described)
 
@@ -415,44 +521,61 @@ class Roster(AbstractDirectory):
         return StepTime(gap.astype(dtype), offset.astype(dtype), age.astype(dtype), opens)
 
 
+def list_events(new: Observations) -> Int[np.ndarray, "E C"]:
+    """List the observations of each event, in time order; -1 for scores that it lacks."""
+    event = new.event_numbers
+    order = np.argsort(event, kind="stable")
+    _, starts, sizes = np.unique(event[order], return_index=True, return_counts=True)
+    place = np.arange(sizes.max())
+    rows = order[np.minimum(starts[:, None] + place, len(order) - 1)]
+    rows = np.where(place < sizes[:, None], rows, -1)
+    return rows[np.lexsort((rows[:, 0], new.times[rows[:, 0]]))]
+
+
 def lay_out(
     new: Observations,
-    order: np.ndarray,
+    rows: Int[np.ndarray, "B C"],
     roster: Roster,
     dtype: np.dtype,
     *,
     blocks: np.ndarray | None = None,
-    widths: tuple[int, ...] = (),
+    widths: Widths | None = None,
     size: int | None = None,
 ) -> tuple[Matches, Roster]:
-    """Lay out the observations `order`, which is in time order, for the scan.
+    """Lay out matches, which are in time order, for the scan.
 
-    The roster must have all their features. `blocks` has the non-decreasing block of each one,
-    `widths` the minimum number of slots of each group, and `size` is the number of matches with
-    padding.
+    The roster must have all their features. `rows` has the observations of each match, or of each
+    event, -1 for those it lacks; `blocks` the non-decreasing block of each match; and `size` is the
+    number of matches with padding. The result is at least as wide as `widths`.
 
     Returns:
         The matches, and the roster after them.
     """
-    size, count = size or len(order), len(order)
-    order = np.pad(order, (0, size - count), mode="edge")
-    times, coefficients = new.times[order], new.coefficients[order].astype(dtype)
+    widths, count = widths or Widths(), len(rows)
+    size, scores = size or count, max(rows.shape[1], widths.scores)
+    rows = np.pad(rows, ((0, 0), (0, scores - rows.shape[1])), constant_values=-1)
+    rows = np.pad(rows, ((0, size - count), (0, 0)), mode="edge")
+    times = new.times[rows[:, 0]]
     ids = np.append(roster.feature_ids(new.names), -1)
-    features = ids[new.features[order]]
+    features = np.where(rows[..., None] < 0, -1, ids[new.features[rows]])
+    slots = features.shape[2]
+    features = features.reshape(size, scores * slots)
     features[count:] = -1
-    _check_order((features >= 0) & (roster.last[features] > times[:, None]), order)
+    _check_order((features >= 0) & (roster.last[features] > times[:, None]), new, rows[:, 0])
+    coefficients = new.coefficients[rows].astype(dtype).reshape(features.shape)
     after = roster.after(features, times)
     group = np.where(features >= 0, roster.group[features], -1)
     known = None
     if roster.known_aspects.names:
-        by_slot = np.asarray(new.block.with_aspects(1).aspects, dtype)[order]
+        by_slot = np.asarray(new.block.with_aspects(1).aspects, dtype)[rows]
+        by_slot = by_slot.reshape(*features.shape, -1)
         given = dict(zip(new.aspect_names or (GENERAL,), np.moveaxis(by_slot, -1, 0), strict=True))
         absent = np.zeros(features.shape, dtype)
         known = {name: given.get(name, absent) for name in roster.known_aspects.names}
     parts = []
     for number in range(len(roster.groups)):
         own = group == number
-        width = max([int(own.sum(axis=1).max()), *widths[number : number + 1], 1])
+        width = max([int(own.sum(axis=1).max()), *widths.slots[number : number + 1], 1])
         feature = _gather(features, own, width, -1)
         aspects = known and {name: _gather(x, own, width) for name, x in known.items()}
 
@@ -467,10 +590,31 @@ def lay_out(
         if block_slot is not None:
             earlier = np.maximum(block_slot, 0).astype(np.int32)
             part = part._replace(block_slot=earlier, block_time=since(block_slot))
+        if scores > 1:
+            score = np.repeat(np.arange(scores, dtype=np.int32), slots)
+            score = _gather(np.broadcast_to(score, own.shape), own, width)
+            least = max([*widths.turns[number : number + 1], 1])
+            part = part._replace(score=score, turns=_find_turns(numbers, least))
         parts.append(part)
-    weight = None if new.weight is None else new.weight[order].astype(dtype)
-    outcome, mask = new.outcome[order].astype(dtype), np.arange(size) < count
-    return Matches(tuple(parts), outcome, weight, mask), after
+    outcome = np.where(rows < 0, ABSENT, new.outcome[rows]).astype(dtype)
+    weight = None if new.weight is None else new.weight[rows[:, 0]].astype(dtype)
+    mask = np.arange(size) < count
+    return Matches(tuple(parts), outcome if scores > 1 else outcome[:, 0], weight, mask), after
+
+
+def _find_turns(features: Int[np.ndarray, "B S"], least: int) -> Int[np.ndarray, "B R S"] | None:
+    """Separate the slots of features that occur several times; `None` if none does."""
+    order = np.argsort(features, axis=1, kind="stable")
+    ordered, place = np.take_along_axis(features, order, 1), np.arange(features.shape[1])
+    opens = np.append(np.ones((len(features), 1), bool), ordered[:, 1:] != ordered[:, :-1], axis=1)
+    turn = np.empty_like(order)
+    since = place - np.maximum.accumulate(np.where(opens, place, 0), axis=1)
+    np.put_along_axis(turn, order, since, 1)
+    turns = max(least, int(np.max(turn, where=features != EMPTY, initial=0)) + 1)
+    if turns == 1:
+        return None
+    here = turn[:, None] == np.arange(turns)[:, None]
+    return np.where(here, features[:, None], EMPTY).astype(np.int32)
 
 
 def _gather(values: np.ndarray, own: np.ndarray, width: int, empty: int = 0) -> np.ndarray:
@@ -505,9 +649,9 @@ def _previous_slots(
     return find(match), None if blocks is None else find(blocks[match])
 
 
-def _check_order(late: np.ndarray, order: np.ndarray) -> None:
+def _check_order(late: np.ndarray, new: Observations, rows: np.ndarray) -> None:
     if late.any():
-        rows = np.unique(order[late.any(axis=1)])
+        rows = np.unique(new.row_numbers[rows[late.any(axis=1)]])
         raise DataError(
             "{argument} is before the last match of a competitor",
             "A stream takes matches in time order; `Posterior.update` takes them in any order.",
@@ -532,7 +676,7 @@ class Stream(AbstractPredictor):
         model: kernels and likelihood.
         roster: names, groups and times of all features.
         states: states of all features, for each group.
-        widths: number of slots of each group in the compiled scan.
+        widths: the sizes of the compiled scan.
         num_observations: number of observations so far.
         log_evidence: sum of the log-probabilities of all outcomes, each given the matches before
             it.
@@ -541,7 +685,7 @@ class Stream(AbstractPredictor):
     model: Model
     roster: Roster
     states: tuple[GroupState, ...]
-    widths: tuple[int, ...]
+    widths: Widths
     num_observations: int
     log_evidence: float
 
@@ -554,16 +698,16 @@ class Stream(AbstractPredictor):
             data: the first matches. Later tables must have the same columns.
 
         Raises:
-            DataError: if the model has a prior mean for each feature, or an outcome is not
-                valid for its likelihood.
+            DataError: if the model has a prior mean for each feature or several kinds of
+                observations, or an outcome is not valid for its likelihood.
         """
-        check_online(model, data)
+        check_online(model, data, events=True)
         check_fit(model, data, None)
-        stream = Stream(model, Roster.of(data), (), (), 0, 0.0)
+        stream = Stream(model, Roster.of(data), (), Widths(), 0, 0.0)
         return stream._see(data.observations, np.dtype(data.outcome.dtype))
 
     def observe(self, matches: Any, on_invalid: OnInvalid = "raise") -> "Stream":
-        """Add matches, which must not be earlier than previous matches of their competitors.
+        """Add matches or events, not earlier than previous ones of their competitors.
 
         Args:
             matches: a table with the same columns as the first one, or a `Dataset`. It may
@@ -573,12 +717,14 @@ class Stream(AbstractPredictor):
         Raises:
             DataError: if a match is invalid or too early.
         """
-        roster, likelihood = self.roster, self.model.likelihood
+        roster, (likelihood,) = self.roster, self.model.likelihoods.values()
         if isinstance(matches, Dataset):
             check_outcomes(likelihood, matches, None)
         unit = roster.scale.unit
         rules = Rules(roster.grouping, unit, on_invalid, likelihood, roster.schema)
         new = read_alike(matches, rules)
+        if self._has_events and not isinstance(matches, Dataset):
+            check_outcomes(likelihood, Dataset.from_observations(new, self._dtype), None)
         if new.scale != roster.scale:
             raise DataError(
                 "{argument} of the new matches has a different type or unit than in the stream",
@@ -602,21 +748,29 @@ class Stream(AbstractPredictor):
     def _dtype(self) -> np.dtype:
         return np.dtype(self.states[0].m.dtype)
 
+    @property
+    def _has_events(self) -> bool:
+        """True if an observation depends on several scores."""
+        return any(each.num_predictors != 1 for each in self.model.likelihoods.values())
+
     def _see(self, new: Observations, dtype: np.dtype) -> "Stream":
         roster = self.roster.extended(new)
         rule = Rule(self.model, Epoch.at(roster.epoch, dtype), roster.groups)
-        order = np.argsort(new.times, kind="stable")
+        if self._has_events:
+            rows = list_events(new)
+        else:
+            rows = np.argsort(new.times, kind="stable")[:, None]
         # Powers of two and growing widths limit the number of compiled programs.
-        size, rows = _power_of_two(len(order)), _power_of_two(len(roster.names))
-        matches, roster = lay_out(new, order, roster, dtype, widths=self.widths, size=size)
-        states = _grown(self.states, rule.blank_states(rows))
+        size, features = _power_of_two(len(rows)), _power_of_two(len(roster.names))
+        matches, roster = lay_out(new, rows, roster, dtype, widths=self.widths, size=size)
+        states = _grown(self.states, rule.blank_states(features))
         states, value = _see_matches(rule, states, matches)
         return replace(
             self,
             roster=roster,
             states=states,
-            widths=tuple(part.feature.shape[1] for part in matches.groups),
-            num_observations=self.num_observations + len(order),
+            widths=Widths.of(matches),
+            num_observations=self.num_observations + len(new.times),
             log_evidence=self.log_evidence + float(value),
         )
 

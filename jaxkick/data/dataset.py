@@ -568,9 +568,9 @@ class Dataset(eqx.Module):
 
         For data from `from_frame` and `from_rankings`, the table has the original columns, and
         the same arguments read the same data from it. Points have the same result or difference
-        as the original ones, or the same order in rankings; line-ups with fractions are mappings;
-        events and teams are numbers. For other data, it has one row for each observation and
-        feature.
+        as the original ones, or the same order in rankings; line-ups with fractions are mappings.
+        Events are numbers if two of them have the same name, as in joined data. For other data,
+        the table has one row for each observation and feature.
 
         Args:
             library: `"pandas"`, `"polars"` or `"pyarrow"`. If `None`, the library of the original

@@ -29,6 +29,7 @@ class AbstractDirectory(abc.ABC):
     schema: Schema | None
     library: str | None
     known_aspects: AspectNames
+    kind_names: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> Schema:

@@ -252,7 +252,8 @@ class Index(AbstractRecord, AbstractDirectory):
     @cached_property
     def _digest(self) -> bytes:
         # `grouping` is not hashed: mappings have no order, functions no content.
-        digest = hashlib.blake2b("\n".join(map(repr, self.names)).encode(errors="surrogatepass"))
+        names = "\n".join(map(repr, (*self.names, *self.event_names, *self.team_names)))
+        digest = hashlib.blake2b(names.encode(errors="surrogatepass"))
         for field in fields(self):
             array = getattr(self, field.name)
             if isinstance(array, np.ndarray):

@@ -44,6 +44,9 @@ class AbstractRecord:
             or `None`.
         events: the event of each observation, for likelihoods of several scores, which evaluate
             the observations of an event together. `None` if every observation is an event.
+        event_names: the user's name of each event, by its number; `None` for an event without.
+        teams: the number of each observation's team, -1 without one; `None` if there are no teams.
+        team_names: the names of the teams.
         kinds: the number of each observation's kind; `None` if there is only one kind.
         kind_names: the names of the kinds, in the order of their numbers.
         kind_schemas: the meaning of the table of each kind, in the same order. `schema` is then
@@ -64,6 +67,9 @@ class AbstractRecord:
     schema: Schema | None = None
     library: str | None = None
     events: np.ndarray | None = None
+    event_names: tuple[Hashable, ...] = ()
+    teams: np.ndarray | None = None
+    team_names: tuple[Hashable, ...] = ()
     kinds: np.ndarray | None = None
     kind_names: tuple[str, ...] = ()
     kind_schemas: tuple[Schema | None, ...] = ()
@@ -128,7 +134,7 @@ class Observations(AbstractRecord):
 
     def take(self, chosen: Any) -> "Observations":
         """Choose observations by a boolean mask, a slice or numbers; all names stay."""
-        optional = {"weight": self.weight, "events": self.events, "kinds": self.kinds}
+        optional = {name: getattr(self, name) for name in ("weight", "events", "teams", "kinds")}
         return replace(
             self,
             **self.block.map(lambda array: array[chosen]).trim()._asdict(),
@@ -172,14 +178,10 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
     aspects, known_aspects = _join_aspects(parts)
     coefficients = [part.coefficients for part in parts]
     block = stack([Block(*each) for each in zip(features, coefficients, aspects, strict=True)])
-    weight = events = None
+    weight = None
     if any(part.weight is not None for part in parts):
         weights = (np.ones_like(p.outcome) if p.weight is None else p.weight for p in parts)
         weight = np.concatenate(list(weights))
-    if any(part.events is not None for part in parts):
-        own = [part.event_numbers for part in parts]
-        lasts = np.cumsum([0, *(numbers.max() + 1 for numbers in own[:-1])])
-        events = np.concatenate([part + last for part, last in zip(own, lasts, strict=True)])
     kinds, schemas = _join_kinds(parts)
     return replace(
         first,
@@ -190,7 +192,8 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         rows=_join_rows(parts, kinds),
         names=names,
         grouping=_join_groupings([part.grouping for part in parts]),
-        events=events,
+        **_join_events(parts),
+        **_join_teams(parts),
         kinds=kinds,
         kind_names=tuple(schemas),
         kind_schemas=tuple(schemas.values()),
@@ -252,6 +255,31 @@ def _join_rows(parts: Sequence[Observations], kinds: np.ndarray | None) -> np.nd
         np.maximum.at(before, kinds[here], whole[here] + 1)
         start = here.stop
     return whole
+
+
+def _join_events(parts: Sequence[Observations]) -> dict[str, Any]:
+    """The events of joined observations, numbered on from part to part, and their names."""
+    if all(part.events is None for part in parts):
+        return {}
+    events, names = [], ()
+    for part in parts:
+        own = part.event_numbers
+        count = own.max() + 1
+        events.append(own + len(names))
+        names += (part.event_names[:count] + (None,) * count)[:count]
+    return {"events": np.concatenate(events), "event_names": names}
+
+
+def _join_teams(parts: Sequence[Observations]) -> dict[str, Any]:
+    """The teams of joined observations, and their names."""
+    if all(part.teams is None for part in parts):
+        return {}
+    teams, names = [], ()
+    for part in parts:
+        own = np.full(len(part.times), -1, np.int32) if part.teams is None else part.teams
+        teams.append(np.where(own < 0, -1, own + len(names)).astype(np.int32))
+        names += part.team_names
+    return {"teams": np.concatenate(teams), "team_names": names}
 
 
 def _join_groupings(groupings: Sequence[Groups]) -> Groups:

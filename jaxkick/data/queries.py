@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxkick.data.aspect_columns import SideAspects, read_aspects
 from jaxkick.data.columns import as_column, holds_texts, is_missing, to_floats, to_list
 from jaxkick.data.directory import AbstractDirectory
-from jaxkick.data.reading import naming_columns, read_frame
+from jaxkick.data.reading import naming_columns, read_frame, unknown_columns
 from jaxkick.data.schema import HOME, Feature
 from jaxkick.data.sides import (
     Block,
@@ -233,10 +233,9 @@ def read_side_aspects(
 def read_matches(directory: AbstractDirectory, frame: Any) -> tuple[Match, Any]:
     """Read matches and their times from a table with the columns of the data's own table."""
     if directory.schema is None:
-        raise DataError(
-            "The data was not made from one table, so the meaning of columns is unknown",
-            "Use `predict(first, second, time)`.",
-        )
+        one_by_one = "Use `predict(first, second, time)`"
+        either = f"{one_by_one}, or `predict_ranking(competitors, time)`."
+        raise unknown_columns(directory.kind_names, f"{one_by_one}.", either)
     with naming_columns(directory.schema):
         columns = read_frame(frame, directory.schema, with_outcome=False)
         num_rows = len(columns.times)
@@ -272,6 +271,8 @@ class Fields(NamedTuple):
 
 def read_field(competitors: Any) -> tuple[list, list[str]]:
     """Read the sides of one event, and a label for each."""
+    if isinstance(competitors, str):
+        raise invalid("competitors", competitors, "but must be a list of all sides of the event")
     sides = to_list(as_column(competitors, "competitors"))
     members = list(map(members_of, sides))
     names = [plain(name) for side in members for name in side]
@@ -312,7 +313,7 @@ def read_covariates(
         if name not in known and directory.feature_ids([name])[0] < 0:
             raise DataError(
                 "{argument} has the name {value}, which the data does not have",
-                suggest_names(name, [*known, *directory.names]),
+                suggest_names(name, [*known, *schema.aspect_columns, *directory.names]),
                 argument=argument,
                 value=name,
             )

@@ -33,6 +33,7 @@ class RankedSides(NamedTuple):
         rows: the first row of each side in the table.
         sides: the side of each row of the table; `None` if rows have several sides.
         labels: the name of each event.
+        teams: the name of each side's team, `None` without one; `None` if there are no teams.
         numbers: the rank of each side, or minus its points; NaN if missing. `None` for future
             events.
         by_points: True if numbers are points, which may have any value.
@@ -44,6 +45,7 @@ class RankedSides(NamedTuple):
     rows: np.ndarray
     sides: np.ndarray | None
     labels: Sequence[Hashable]
+    teams: list | None
     numbers: np.ndarray | None
     by_points: bool
     uneven: dict[str, np.ndarray]
@@ -146,12 +148,15 @@ def read_sides(competitor: Column, event: Any, team: Any, rank: Any, points: Any
     names, vocabulary = to_list(competitor), Vocabulary()
     events = vocabulary.encode(as_column(event, "event", len(names)), "event")
     rows = sides = np.arange(len(names))
+    team_names = None
     if team is not None:
         teams = to_list(as_column(team, "team", len(names)))
         sides, names = _join_teams(events, names, teams)
         rows = np.unique(sides, return_index=True)[1]
+        team_names = [None if is_missing(teams[row]) else plain(teams[row]) for row in rows]
+    labels = vocabulary.names()
     ranked = RankedSides(
-        names, events[rows], rows, sides, vocabulary.names(), None, rank is None, uneven={}
+        names, events[rows], rows, sides, labels, team_names, None, rank is None, uneven={}
     )
     if rank is None and points is None:
         return ranked
@@ -174,7 +179,7 @@ def read_wide(columns: Sequence[Column]) -> RankedSides:
     numbers = np.concatenate([np.arange(size) for size in sizes]) + 1.0
     names = [name for row in cells for name in row]
     return RankedSides(
-        names, rows, rows, None, range(len(cells)), numbers, by_points=False, uneven={}
+        names, rows, rows, None, range(len(cells)), None, numbers, by_points=False, uneven={}
     )
 
 

@@ -69,7 +69,10 @@ class Columns(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The options of all readers; see `Dataset`. `schema` is the meaning of the table's columns."""
+    """The options of all readers; see `Dataset`.
+
+    `schema` is the meaning of the table's columns; data with `kind_names` has one for each kind.
+    """
 
     groups: Groups = None
     unit: str | None = None
@@ -77,6 +80,7 @@ class Rules(NamedTuple):
     likelihood: OutcomeDomain | None = None
     schema: Schema | None = None
     library: str | None = None
+    kind_names: tuple[str, ...] = ()
 
     @property
     def meaning(self) -> Schema:
@@ -156,12 +160,24 @@ def tabulate_pairs(
 def read_table(frame: Any, rules: Rules) -> Observations:
     """Read a table whose columns have the meaning of `rules.schema`."""
     if rules.schema is None:
-        raise DataError(
-            "The data was not made from a table, so the meaning of columns is unknown",
+        raise unknown_columns(
+            rules.kind_names,
             "Pass a `Dataset` of the new matches.",
+            "Pass a `Dataset` of the new matches with their kind, as in "
+            f"`jk.concat({{{next(iter(rules.kind_names), '')!r}: ...}})`.",
         )
     with naming_columns(rules.schema):
         return read_observations(read_frame(frame, rules.schema), rules)
+
+
+def unknown_columns(kind_names: Sequence[str], without_table: str, with_kinds: str) -> DataError:
+    """Make the error for a table whose columns have no meaning, with the remedy for each reason."""
+    if kind_names:
+        listed = ", ".join(map(repr, kind_names))
+        problem = f"The data has kinds of observations ({listed}), each with columns of its own"
+        return DataError(problem, with_kinds)
+    problem = "The data was not made from a table, so the meaning of columns is unknown"
+    return DataError(problem, without_table)
 
 
 @contextmanager
@@ -451,7 +467,7 @@ def _read_events(events: Any, times: np.ndarray, checks: Checks) -> RankedSides:
         raise DataError(problem, "Number the events from 0.", argument="events")
     labels, numbers = np.unique(numbers, return_inverse=True)
     rows = np.arange(len(times))
-    ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, True, {})
+    ranked = RankedSides([], numbers, rows, rows, labels.tolist(), None, None, True, {})
     ranked.check_times(checks, times)
     return ranked
 
@@ -524,6 +540,7 @@ def _finish(
     )
     rows = None if copies == 1 else np.arange(len(outcome)) // copies
     rows, events = (rows, rows) if ranked is None else (ranked.rows, ranked.events)
+    labels = {} if ranked is None or not schema.is_ranking else _keep_labels(ranked)
     read = Observations(
         **block._asdict(),
         times=np.repeat(times, copies),
@@ -536,9 +553,28 @@ def _finish(
         schema=rules.schema,
         library=rules.library,
         events=events,
+        **labels,
     )
     kept = checks.kept()
     return read if kept is None else read.take(kept)
+
+
+def _keep_labels(ranked: RankedSides) -> dict[str, Any]:
+    """The names of events and teams, which `to_frame` writes."""
+    labels: dict[str, Any] = {}
+    if ranked.sides is not None:
+        labels["event_names"] = tuple(map(_simple, ranked.labels))
+    if ranked.teams is not None:
+        names = {name: None for name in map(_simple, ranked.teams) if name is not None}
+        numbers = {name: number for number, name in enumerate(names)}
+        teams = [numbers.get(_simple(name), -1) for name in ranked.teams]
+        labels |= {"team_names": tuple(names), "teams": np.array(teams, np.int32)}
+    return labels
+
+
+def _simple(label: Hashable) -> Hashable:
+    """A label that files can hold."""
+    return label if label is None or isinstance(label, (str, int, float)) else str(label)
 
 
 def _check_outcome(outcome: np.ndarray, checks: Checks, likelihood: OutcomeDomain | None) -> None:

@@ -573,7 +573,8 @@ def _factorise_texts(series: nw.Series) -> tuple[list, np.ndarray]:
         # Missing texts have the index -1, that of the last element.
         return [*values.tolist(), None], places
     series = series.cast(nw.String).fill_null("")
-    values = series.unique().to_list()
+    # In the order of rows: the order of a set would differ from run to run.
+    values = series.unique(maintain_order=True).to_list()
     places = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int32)
     return values, places.to_numpy()
 

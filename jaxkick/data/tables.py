@@ -157,19 +157,40 @@ def _write_rankings(writer: "_Writer", observations: Observations) -> dict[str, 
             columns[name] = np.full(len(first), None, object)
             columns[name][events[chosen]] = cells[chosen]
         return columns
-    columns.setdefault(str(schema.event), events)
+    columns.setdefault(str(schema.event), _event_cells(observations, events))
     if schema.rank is not None:
         columns.setdefault(schema.rank, places)
     elif schema.points is not None:
         columns.setdefault(schema.points, -places)
     writer.write_covariates(columns)
+    writer.write_aspects(columns)
     competitor = str(schema.first)
     if schema.team is None:
         return {**columns, competitor: _cells(sides)}
     rows = np.repeat(np.arange(len(sides)), list(map(len, sides)))
     columns = {name: column[rows] for name, column in columns.items()}
     names = name_column(name for side in sides for name in side)
-    return {**columns, competitor: names, schema.team: rows}
+    return {**columns, competitor: names, schema.team: _team_cells(observations, sides)[rows]}
+
+
+def _event_cells(observations: Observations, events: np.ndarray) -> np.ndarray:
+    """The name of each side's event; its number if events lack names, or have the same."""
+    names = observations.event_names
+    numbers = np.unique(observations.event_numbers)
+    labels = [names[number] if number < len(names) else None for number in numbers]
+    cells = name_column(labels)
+    usable = None not in labels and len(set(cells.tolist())) == len(cells)
+    return (cells if usable else np.arange(len(cells)))[events]
+
+
+def _team_cells(observations: Observations, sides: list[dict[Hashable, float]]) -> np.ndarray:
+    """The name of each side's team; the number of each side if teams lack names."""
+    teams = observations.teams
+    if teams is None or any(t < 0 and len(side) > 1 for t, side in zip(teams, sides, strict=True)):
+        return np.arange(len(sides))
+    names = [*name_column(observations.team_names).tolist(), None]
+    cells = np.array(names, object)[teams]
+    return cells if None in cells else np.array(cells.tolist())
 
 
 def _write_matches(writer: "_Writer") -> dict[str, Any]:
@@ -192,11 +213,7 @@ def _write_matches(writer: "_Writer") -> dict[str, Any]:
     writer.write_covariates(columns)
     for column in schema.interactions:
         columns.setdefault(column, writer.labels(column, "label"))
-    for name, column in schema.aspects or ():
-        pair = column if isinstance(column, tuple) else (column,)
-        for sign, part in zip((1.0, -1.0), pair, strict=False):
-            if isinstance(part, str):
-                columns.setdefault(part, writer.aspect(name, sign))
+    writer.write_aspects(columns)
     return columns
 
 
@@ -238,6 +255,14 @@ class _Writer:
             if isinstance(column, str):
                 labels = self.labels(str(name), "name")
                 columns.setdefault(column, self.coefficient(name) if labels is None else labels)
+
+    def write_aspects(self, columns: dict[str, Any]) -> None:
+        """Add the columns of aspects."""
+        for name, column in self.schema.aspects or ():
+            pair = column if isinstance(column, tuple) else (column,)
+            for sign, part in zip((1.0, -1.0), pair, strict=False):
+                if isinstance(part, str):
+                    columns.setdefault(part, self.aspect(name, sign))
 
     def write_outcome(self, columns: dict[str, Any]) -> None:
         """Add the columns of outcomes or points, and of weights."""

@@ -330,7 +330,8 @@ def walk_forward(
     past = blocks.number < blocks.tested[0]
     if isinstance(forecaster, Refit) and forecaster.model is None:
         relearn = "start" if relearn is None else relearn
-    if recalibrate and data.index.meaning.is_ranking:
+    is_ranking = data.index.meaning.is_ranking
+    if recalibrate and is_ranking:
         raise DataError(
             "{argument} is True, but the data are rankings",
             "Recalibration is for matches of two sides.",
@@ -343,6 +344,15 @@ def walk_forward(
     for likelihood in one.values() if isinstance(one, dict) else (one,):
         refuse_own_numbers(likelihood)
     data = _as_results(forecaster.likelihood, data)
+    predicts_rankings = (
+        isinstance(forecaster, Refit) or isinstance(one, dict) or one.num_predictors is None
+    )
+    if is_ranking and not predicts_rankings:
+        raise DataError(
+            f"The data has rankings, but {type(forecaster).__name__} predicts matches of two sides",
+            "Use a model with `likelihoods.Ranking()`.",
+            argument="model",
+        )
     # Also outcomes that are only predicted, which no fit checks.
     check_outcomes(forecaster.likelihood, data, blocks.number <= blocks.tested[-1])
     arrays = eqx.filter(forecaster, eqx.is_array_like)

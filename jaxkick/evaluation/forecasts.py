@@ -79,14 +79,15 @@ class AbstractForecasts:
     models: tuple[Any, ...]
     unconverged_fits: int
     unconverged_learning: int
-    unit: ClassVar[str]
+    unit: ClassVar[tuple[str, str]]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __repr__(self) -> str:
         blocks = len(np.unique(self.blocks))
-        text = f"Forecasts of {len(self):,} {self.unit} in {blocks:,} block{'s' * (blocks != 1)}"
+        unit = self.unit[len(self) != 1]
+        text = f"Forecasts of {len(self):,} {unit} in {blocks:,} block{'s' * (blocks != 1)}"
         if self.unconverged_fits:
             text += f"; {self.unconverged_fits:,} fits did not converge"
         if self.unconverged_learning:
@@ -129,7 +130,7 @@ class Forecasts(AbstractForecasts):
         recalibration: the correction by earlier forecasts; `None` without it.
     """
 
-    unit: ClassVar[str] = "matches"
+    unit: ClassVar[tuple[str, str]] = ("match", "matches")
 
     rows: np.ndarray
     times: np.ndarray

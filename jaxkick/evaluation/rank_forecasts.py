@@ -75,7 +75,7 @@ class RankForecasts(AbstractForecasts):
         unconverged_learning: number of times that learning did not converge.
     """
 
-    unit: ClassVar[str] = "events"
+    unit: ClassVar[tuple[str, str]] = ("event", "events")
     levels: ClassVar[tuple[float, ...]] = ()
 
     rows: np.ndarray
@@ -206,7 +206,8 @@ def rank_metrics(
     wins = key == key.min(axis=1, keepdims=True)
     p_win = probabilities[..., 0]
     log_loss = np.sum(-np.log(np.maximum(p_win, _LEAST)) * wins, axis=1) / wins.sum(axis=1)
-    expected = probabilities @ (columns + 1.0)
+    # Not a matrix product, which rounds equal rows differently.
+    expected = np.sum(probabilities * (columns + 1.0), axis=-1)
     right = np.sign(expected[:, None, :] - expected[:, :, None]) * 0.5 + 0.5
     pairs = ahead.sum(axis=(1, 2))
     # An event in which all tie has no pair to predict.

@@ -201,7 +201,8 @@ class Posterior(AbstractPredictor, eqx.Module):
         likelihood = self.model.likelihood
         single = not isinstance(likelihood, dict) and likelihood.num_predictors == 1
         domain = likelihood if single else None
-        rules = Rules(index.grouping, index.unit, on_invalid, domain, index.schema)
+        columns = {"schema": index.schema, "kind_names": index.kind_names}
+        rules = Rules(index.grouping, index.unit, on_invalid, domain, **columns)
         new = read_alike(matches, rules)
         if not allow_repeats:
             refuse_repeats(self.data.observations, new)

@@ -13,7 +13,7 @@ from jaxkick._typing import Array, Key
 from jaxkick.data.directory import AbstractDirectory
 from jaxkick.data.encoding import Index
 from jaxkick.data.queries import Match, Query, read_matches, read_query
-from jaxkick.data.reading import naming_columns
+from jaxkick.data.reading import naming_columns, unknown_columns
 from jaxkick.data.schema import LEVEL, NO_TABLE, NOISE, Feature, Schema
 from jaxkick.data.tables import AbstractTable, name_column
 from jaxkick.errors import DataError, check_count, plain
@@ -223,14 +223,13 @@ def read_fixtures(index: Index, fixtures: Any) -> tuple[Match, Any]:
             mentions=["kind"],
         )
     if index.schema is None:
-        raise DataError(
-            "The data was not made from a table, so the meaning of columns is unknown",
-            "Make the data with `Dataset.from_frame` to simulate fixtures.",
-        )
+        remedy = "Make the data with `Dataset.from_frame` to simulate fixtures."
+        raise unknown_columns((), remedy, remedy)
     if index.schema.is_ranking:
         raise DataError(
             "The data has rankings, but only matches of two sides can be simulated",
-            "Use `predict_ranking`, which gives the probabilities of all places of an event.",
+            "For the probabilities of all places of an event use `predict_ranking`, or `jaxkick "
+            "predict --fixtures` on the command line.",
         )
     match, times = read_matches(index, fixtures)
     if not len(match.first):

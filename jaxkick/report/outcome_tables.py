@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxkick._xla import call_compiled
-from jaxkick.likelihoods import AbstractLikelihood
+from jaxkick.likelihoods import AbstractLikelihood, BivariatePoisson, DixonColes, Poisson
 from jaxkick.parameters import resolve
 from jaxkick.posterior.prediction import Prediction
 
@@ -108,15 +108,27 @@ def tabulate_counts(likelihood: AbstractLikelihood, scores: Range) -> dict[str, 
 
     The columns are the expected count and the cumulative probabilities of classes of counts. The
     table is `None` if outcomes are not counts.
+
+    `common` has the probabilities of 0, 1, 2, … counts that both sides share. `moved`, times the
+    probability of one count of either side, is moved from 0–0 and 1–1 to 0–1 and 1–0.
     """
     likelihood = resolve(likelihood)
-    if likelihood.num_predictors != 1:
-        return {"table": None}  # the page joins independent counts
+    common, moved, both = np.ones(1), 0.0, likelihood.num_predictors == 2
+    if isinstance(likelihood, BivariatePoisson):
+        rate = float(likelihood.shared.value)
+        found = _predict(Poisson(), np.log([rate]), np.zeros(1))
+        counts = np.arange(2.0 + _quantile(found, 1.0 - _TAIL)[0])
+        common = np.asarray(found.distribution(counts).probabilities)[0]
+    elif isinstance(likelihood, DixonColes):
+        moved = float(likelihood.correlation.value)
+    elif both:
+        return {"table": None}
+    likelihood = Poisson() if both else likelihood
     refuses_negative = np.all(likelihood.check(np.array([-1.0])))
     if likelihood.levels or not (likelihood.is_discrete and refuses_negative):
         return {"table": None}
     classes = _classes(likelihood, scores)
-    if classes is None:
+    if classes is None or (both and (len(classes.widths) < 2 or np.any(classes.widths > 1))):
         return {"table": None}
     nodes, weights = np.polynomial.hermite_e.hermegauss(_SHARED_NODES)
 
@@ -133,6 +145,8 @@ def tabulate_counts(likelihood: AbstractLikelihood, scores: Range) -> dict[str, 
         "widths": classes.widths.tolist(),
         "nodes": nodes.tolist(),
         "weights": (weights / weights.sum()).tolist(),
+        "common": common.tolist(),
+        "moved": moved,
         "table": _tabulate(likelihood, columns, tolerance, scores),
     }
 

@@ -277,6 +277,10 @@ CASES = {
     "points": (RACES, COLUMNS | {"points": "points"}),
     "features": (RACES, RANK | {"features": {"car": "car", "grid": "grid", "bias": 0.5}}),
     "without DNF": (RACES, RANK | {"dnf": "drop"}),
+    "aspects": (
+        RACES | {"weather": ["wet"] * 4 + ["dry"] * 3},
+        RANK | {"aspects": {"weather": "weather", "weight": "grid"}},
+    ),
     "wide": (WIDE, PLACES),
     "teams": (PAIRS, TEAMS | {"features": {"sponsor": "sponsor"}}),
     "lists": (ROSTERS, LISTS),
@@ -290,8 +294,42 @@ def test_a_table_is_read_back_as_the_same_data(make, table, arguments):
     again = jk.Dataset.from_rankings(data.to_frame(), **arguments)
     assert sides(again) == sides(data)
     assert again.observations.outcome.tolist() == data.observations.outcome.tolist()
+    for name in ("aspect_names", "event_names", "team_names"):
+        assert getattr(again.observations, name) == getattr(data.observations, name)
+    np.testing.assert_equal(again.observations.aspects, data.observations.aspects)
     if make is not dict:
         assert isinstance(data.to_frame(), type(make(table)))
+
+
+def test_events_and_teams_keep_their_names(tmp_path):
+    table = read(RACES).to_frame()
+    assert table["race"].tolist() == RACES["race"]
+    data = jk.Dataset.from_rankings(PAIRS, **TEAMS)
+    table = data.to_frame()
+    assert table["event"].tolist() == PAIRS["event"]
+    assert table["team"].tolist() == PAIRS["team"]
+    assert data.subset(slice(2, 4)).to_frame()["event"].tolist() == [2, 2, 2]
+    model = jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Ranking())
+    jk.save(tmp_path / "teams.jk", jk.infer(model, data))
+    again = jk.load(tmp_path / "teams.jk").data
+    assert again.index == data.index
+    assert again.to_frame()["team"].tolist() == PAIRS["team"]
+    other = jk.Dataset.from_rankings(PAIRS | {"event": ["a"] * 4 + ["b"] * 3}, **TEAMS)
+    assert other.index != data.index
+    joined = jk.concat([data, other]).to_frame()
+    assert joined["event"].tolist() == ["1"] * 4 + ["2"] * 3 + ["a"] * 4 + ["b"] * 3
+    assert joined["team"].tolist() == PAIRS["team"] * 2
+    # Events with the same name are numbered.
+    assert (
+        jk.concat([data, data]).to_frame()["event"].tolist()
+        == np.repeat(np.arange(4), [4, 3, 4, 3]).tolist()
+    )
+    kinds = jk.concat({"duels": jk.Dataset.from_pairs([0.0], ["a"], ["b"]), "races": other})
+    assert kinds.of_kind("races").to_frame()["event"].tolist() == ["a"] * 4 + ["b"] * 3
+    # Events may be dates.
+    dated = jk.Dataset.from_rankings(RACES, **RANK | {"event": "date"})
+    assert sides(jk.Dataset.from_rankings(dated.to_frame(), **RANK | {"event": "date"}))
+    assert dated.index.event_names == ("2024-07-28", "2024-09-01")
 
 
 def test_dropped_rows_are_read_back():

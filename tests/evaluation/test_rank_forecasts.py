@@ -127,5 +127,11 @@ def test_metrics_against_enumeration():
         np.testing.assert_allclose(found[2][0], right)
         ranks = [1 + np.sum(table[:, 0] > table[side, 0]) for side in best]
         np.testing.assert_allclose(found[3][0], np.mean(1.0 / np.array(ranks)))
+    for sides in range(3, 60):
+        even = rank_metrics(
+            1.0 + rng.permutation(sides)[None], np.full((1, sides, sides), 1 / sides)
+        )
+        assert even[2][0] == 0.5
+        np.testing.assert_allclose(even[3][0], np.mean(1.0 / np.arange(1, sides + 1)))
     even = rank_metrics(np.array([[1.0, 2.0, 3.0]]), np.full((1, 3, 3), 1 / 3))
     np.testing.assert_allclose(even[3], np.mean([1.0, 1 / 2, 1 / 3]))

@@ -294,5 +294,14 @@ def test_refusals():
     # Counts may be apart, but not for a likelihood of both.
     with pytest.raises(jk.DataError, match=r"Row 1: the outcomes \[2\] are not valid for Dixon"):
         jk.infer(jk.Model(KERNEL, both), counts.subset([0, 1, 2]))
-    with pytest.raises(jk.DataError, match="stream"):
-        jk.Stream.start(jk.Model(KERNEL, RANKING), data)
+    with pytest.raises(
+        jk.DataError, match="The data has rankings, but Elo predicts matches of two"
+    ):
+        jk.evaluation.walk_forward(jk.evaluation.Elo(), data, start=3.0, every=np.floor)
+    posterior = jk.infer(jk.Model(KERNEL, RANKING), data)
+    with pytest.raises(jk.DataError, match=r"`competitors` is 'd1', but must be a list"):
+        posterior.predict_ranking("d1", 3.0)
+    with pytest.raises(jk.DataError, match=r"only matches of two sides .* `jaxkick predict"):
+        posterior.simulate({"time": [5.0]})
+    with pytest.raises(jk.DataError, match="Only matches of one score can be predicted"):
+        jk.learn(jk.Model(KERNEL, RANKING), data, objective="predictive")

@@ -101,6 +101,16 @@ def test_growing_noise_is_found():
     assert gain > 10.0
 
 
+def test_a_stream_finds_growing_noise():
+    stream = jk.Stream.start(fit().model, read())
+    found = stream.linear_combination("noise", 10.0)
+    assert abs(float(found.mean) - 1.2) < 3.5 * np.sqrt(float(found.variance)) + 0.15
+    plain = jk.Stream.start(jk.Model(Constant(2.0), Probit()), read(False))
+    assert stream.log_evidence - plain.log_evidence > 10.0
+    one, two = (stream.predict("a", "e", 10.0).p_win, fit().predict("a", "e", 10.0).p_win)
+    assert abs(float(one - two)) < 0.03
+
+
 def test_predictions(tmp_path):
     posterior = fit()
     match = posterior.predict(["a", "a"], ["e", "e"], [0.0, 10.0])
@@ -130,5 +140,3 @@ def test_refusals():
     options = {**COLUMNS, "outcome": None, "difference": ("t", "y")}
     with pytest.raises(jk.DataError, match="`noise_effects` is for wins, ties and losses"):
         jk.Dataset.from_frame(table(), noise_effects=True, **options)
-    with pytest.raises(jk.DataError, match="A stream processes one score at a time"):
-        jk.Stream.start(fit().model, read())

@@ -124,6 +124,12 @@ def test_refusals():
     posterior = jk.infer(jk.Model(jk.kernels.Constant(1.0), jk.likelihoods.Probit()), data)
     with pytest.raises(ValueError, match=r"was not made from a table, .*Pass a `Dataset`"):
         posterior.update({"first": ["a"]})
+    kinds = jk.concat({"duels": data})
+    posterior_of_kinds = jk.infer(posterior.model, kinds)
+    with pytest.raises(ValueError, match=r"kinds of observations \('duels'\), .* with their kind"):
+        posterior_of_kinds.update({"first": ["a"]})
+    with pytest.raises(ValueError, match=r"kinds of .*, or `predict_ranking\(competitors, time\)`"):
+        posterior_of_kinds.forecast({"first": ["a"]})
     with pytest.raises(ValueError, match="times as dates in years, but the data has times as num"):
         posterior.update(Dataset.from_pairs(["2001-01-01"], ["a"], ["b"]))
     with pytest.raises(ValueError, match=r"^Row 1: outcome 3 is not valid for Probit"):

@@ -42,11 +42,14 @@ def hostile_league() -> jk.Posterior:
 
 
 @functools.cache
-def goals_league(one_state: bool = False) -> jk.Posterior:
+def goals_league(
+    one_state: bool = False, kind: type = jk.likelihoods.Poisson, *numbers: float
+) -> jk.Posterior:
     """Two counts of every match, at numbered times, with a home advantage.
 
     Attack and defence are features of their own, or correlated aspects of one state.
     """
+    method = jk.ExpectationPropagation() if numbers else jk.ReverseKL()
     rng = np.random.default_rng(4)
     teams = np.array(["ant", "bee", "cat"])
     pairs = np.array([rng.choice(3, 2, replace=False) for _ in range(30)])
@@ -77,4 +80,4 @@ def goals_league(one_state: bool = False) -> jk.Posterior:
         "level": jk.kernels.Constant(0.5),
         "home": jk.kernels.Constant(0.1),
     }
-    return jk.infer(jk.Model(kernels, jk.likelihoods.Poisson()), data, jk.ReverseKL())
+    return jk.infer(jk.Model(kernels, kind(*numbers)), data, method)

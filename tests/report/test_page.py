@@ -347,9 +347,18 @@ def test_dark_and_narrow(browser, report):
     assert phone.complaints == []
 
 
-@pytest.mark.parametrize("one_state", [False, True])
-def test_goals(browser, tmp_path, one_state):
-    posterior = goals_league(one_state)
+GOALS = {
+    "roles": (False,),
+    "aspects": (True,),
+    "shared": (True, jk.likelihoods.BivariatePoisson, 0.4),
+    "low counts": (False, jk.likelihoods.DixonColes, -0.2),
+    "overdispersed": (True, jk.likelihoods.NegativeBinomial, 0.3),
+}
+
+
+@pytest.mark.parametrize("arguments", GOALS.values(), ids=GOALS)
+def test_goals(browser, tmp_path, arguments):
+    posterior = goals_league(*arguments)
     visit = Visit(browser, write_report(tmp_path / "goals.html", posterior))
     names = visit.page.evaluate("Jaxkick.numbers.data.names")
     for first, second, time, home in [("ant", "bee", 3.7, 1), ("cat", "ant", 12.5, 0)]:

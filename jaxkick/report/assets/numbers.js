@@ -121,8 +121,10 @@ Jaxkick.numbers = (() => {
     };
   }
 
-  // The counts of both sides: independent given what their scores share.
-  function describeCounts({ read }, { nodes, weights, widths }, first, second, covariance) {
+  // The counts of both sides: independent given what their scores share, except that both may have
+  // some in common, and that low ones may be moved between ties and wins by one.
+  function describeCounts({ read }, outcome, first, second, covariance) {
+    const { nodes, weights, widths, common, moved } = outcome;
     const known = first.variance === 0 || second.variance === 0;
     const ratio = known ? 1 : Math.sqrt(first.variance / second.variance);
     const size = Math.abs(covariance);
@@ -137,18 +139,28 @@ Jaxkick.numbers = (() => {
     };
     const own = nodes.map((node) => chances(first, along, node));
     const other = nodes.map((node) => chances(second, across, node));
-    const grid = own[0].map((_, i) =>
+    const separate = own[0].map((_, i) =>
       own[0].map((__, j) =>
         weights.reduce((sum, weight, n) => sum + weight * own[n][i] * other[n][j], 0),
       ),
     );
+    const change = moved && moved * separate[1][1];
+    for (const [i, j] of change ? [[0, 0], [0, 1], [1, 0], [1, 1]] : []) {
+      separate[i][j] += i === j ? -change : change;
+    }
+    const grid = separate.map((row, i) =>
+      row.map((_, j) =>
+        common.reduce((sum, p, k) => sum + p * (separate[i - k]?.[j - k] ?? 0), 0),
+      ),
+    );
+    const shared = common.reduce((sum, p, k) => sum + p * k, 0);
     const result = [0, 0, 0];
     grid.forEach((row, i) => row.forEach((p, j) => (result[Math.sign(i - j) + 1] += p)));
     // Within a class of several counts, either side is ahead as often.
     const tie = widths.reduce((sum, width, i) => sum + grid[i][i] / width, 0);
     const ahead = 0.5 * (result[1] - tie);
     return {
-      goals: [first, second].map((side) => read(side)[0]),
+      goals: [first, second].map((side) => read(side)[0] + shared),
       result: [result[0] + ahead, tie, result[2] + ahead],
       grid,
     };
@@ -196,10 +208,10 @@ Jaxkick.numbers = (() => {
   function forecast({ first, second, time, home = 0, values = [] }) {
     const shared = favours(home, values);
     if (data.outcome.counts && table) return forecastCounts(first, second, time, shared);
-    const sides = [];
-    for (let part = 0; part < data.parts; part += 1) {
-      sides.push([data.parts * first + part, 1], [data.parts * second + part, -1]);
-    }
+    const sides = [
+      ...sumOf(first).map((part) => [part, 1]),
+      ...sumOf(second).map((part) => [part, -1]),
+    ];
     const score = combine([...sides, ...shared], time);
     if (!table) return score;
     return table.covers(score)
