@@ -200,6 +200,7 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=30, help="steps of learning, at most")
     options = parser.parse_args()
+    others = {"goals": run_goals, "noise": run_noise}
     for name in options.cases:
         if name in others:
             others[name]()
