@@ -10,7 +10,8 @@ on forecast log-odds, and seconds of learning and of predicting. Negative differ
 
 `goals` compares four readings of the goals of football: results, normal differences, differences
 in ordered levels (which `suggest_model` chooses), and counts. `noise` compares a constant scale of
-noise with one that drifts, on the main tour of ATP from 1991 on.
+noise with one that drifts, on the main tour of ATP from 1991 on (`--years 2000 2003` to learn from
+the years before 2000 and predict 2000 to 2003).
 """
 
 import argparse
@@ -174,19 +175,20 @@ def run_goals() -> None:
         print(f"{name:12s} {found[name].log_losses.mean():.5f}  {difference}", flush=True)
 
 
-def run_noise() -> None:
-    """Forecast tennis of 2010 to 2017, year by year, with a constant and a drifting noise scale."""
-    games, found = read_atp(), {}
-    games = games[games.level == "tour"]
+def run_noise(first: int, last: int) -> None:
+    """Forecast tennis, year by year, with a constant and a drifting noise scale."""
+    games, found, start = read_atp(), {}, f"{first}-01-01"
+    games = games[(games.level == "tour") & (games.date < f"{last + 1}-01-01")]
     for drifts in (False, True):
         data = jk.Dataset.from_frame(
             games, time="date", first="first", second="second", noise_effects=drifts
         )
-        began, mask = time.perf_counter(), data.index.times < data.index.to_time("2010-01-01")
-        start = jk.suggest_model(data, newcomers=False, mask=mask)
-        model, history = jk.learn(start, data, mask=mask)
+        mask = data.index.times < data.index.to_time(start)
+        suggested = jk.suggest_model(data, newcomers=False, mask=mask)
+        model, history = jk.learn(suggested, data, mask=mask)
         print(f"{history}\n{model.describe()}", flush=True)
-        found[drifts] = ev.walk_forward(model, data, "2010-01-01", every="year")
+        began = time.perf_counter()
+        found[drifts] = ev.walk_forward(model, data, start, every="year")
         seconds = time.perf_counter() - began
         show("drifting noise" if drifts else "constant noise", found[drifts], found[False],
              sum(history.seconds[-1:]), seconds)  # fmt: skip
@@ -199,7 +201,9 @@ def main() -> None:
         "cases", nargs="*", default=list(CASES), choices=[*CASES, "goals", "noise", []]
     )
     parser.add_argument("--steps", type=int, default=30, help="steps of learning, at most")
+    parser.add_argument("--years", nargs=2, type=int, default=[2010, 2017], help="of noise")
     options = parser.parse_args()
+    others = {"goals": run_goals, "noise": lambda: run_noise(*options.years)}
     for name in options.cases:
         if name in others:
             others[name]()

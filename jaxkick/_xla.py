@@ -3,7 +3,7 @@
 import functools
 import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,11 +113,12 @@ class _Compiled:
         }
 
     def __call__(self, *args: Any) -> Any:
-        arrays = [leaf for leaf in jax.tree.leaves(args) if isinstance(leaf, Array | np.ndarray)]
+        leaves, structure = jax.tree.flatten(args)
+        arrays = [leaf for leaf in leaves if isinstance(leaf, Array | np.ndarray)]
         if any(isinstance(leaf, Tracer) for leaf in arrays):
             # Inside another `jit` or a derivative, the outermost program decides.
             return self._optimized(*args)
-        result = (self._choose(arrays) if _has_options() else self._optimized)(*args)
+        result = (self._choose(arrays, structure) if _has_options() else self._optimized)(*args)
         if self._is_new:
             self._is_new = False
             _bound_programs()
@@ -132,16 +133,16 @@ class _Compiled:
             if compiled is not None:
                 compiled.clear_cache()
 
-    def _choose(self, arrays: Sequence[Array | np.ndarray]) -> Callable:
-        """Choose the program; the next better one if the one for these shapes has run often."""
+    def _choose(self, arrays: Sequence[Array | np.ndarray], structure: Hashable) -> Callable:
+        """Choose the program; the next better one if the one for such arguments has run often."""
         largest = max((leaf.size for leaf in arrays), default=0)
         fitting = [program for size, program in self._tiers.items() if largest <= size]
         fitting.append(self._optimized)
         if len(fitting) <= len(self._tiers):
             return fitting[0]
-        shapes = tuple(leaf.shape for leaf in arrays)
-        self._calls[shapes] += 1
-        return fitting[self._calls[shapes] * largest > self._worth]
+        like = structure, tuple(leaf.shape for leaf in arrays)
+        self._calls[like] += 1
+        return fitting[self._calls[like] * largest > self._worth]
 
 
 def on_host(function: Callable[..., Output], *arrays: Any) -> Output:

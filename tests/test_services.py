@@ -157,6 +157,18 @@ def test_programs_that_run_often_are_optimised(monkeypatch):
     double(np.ones(9))
     assert traced[2:] == [(9,)]
     traced.clear()
+
+    @_xla.jit_by_size
+    def total(x):
+        traced.append(list(x))
+        return sum(x.values())
+
+    # Arguments of another structure have another program, which has not run often.
+    for _ in range(2):
+        for name in "abc":
+            total({name: np.ones(10)})
+    assert traced == [["a"], ["b"], ["c"]]
+    traced.clear()
     for _ in range(6):
         np.testing.assert_array_equal(triple(np.ones(10)), 3.0)
     assert traced == [(10,)]

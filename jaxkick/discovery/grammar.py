@@ -1,8 +1,8 @@
 """The kernels that `discover` searches: base kernels, their sums, and products with seasons.
 
-A kernel is a sum of terms. Its neighbours add, remove or replace one term, and keep the values of
-the others. The normal form of a kernel is the sorted list of its terms' classes, so that no
-structure is tried twice.
+A kernel is a sum of terms. Its neighbours add, remove or replace one term, or remove one aspect of
+competitors, and keep the values of the others. The normal form of a kernel is the sorted list of
+its terms' classes, so that no structure is tried twice.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from jaxkick.data.columns import UNITS
 from jaxkick.data.dataset import Dataset
 from jaxkick.kernels import (
     AbstractKernel,
+    Aspects,
     Constant,
     Cosine,
     Instant,
@@ -32,6 +33,7 @@ from jaxkick.parameters import Fixed
 from jaxkick.posterior.components import terms_of
 
 __all__ = [
+    "ASPECTS",
     "NOTHING",
     "WORDS",
     "Form",
@@ -65,6 +67,8 @@ _REPLACING = ("Matern52", "Cosine*Matern12", "Matern32*PiecewiseConstant")
 _ADDED = tuple(name for name in WORDS if name not in _REPLACING)
 NOTHING = "nothing"
 """The term of a shared feature that has no effect."""
+ASPECTS = "aspects "
+"""The term of competitors' aspects, before their names."""
 _NO_VARIANCE = 1e-8
 _MATERN = (Matern12, Matern32, Matern52)
 # Classes that are closed under sums, so one term of each is enough.
@@ -176,6 +180,8 @@ def _signature(term: AbstractKernel) -> str:
         return "Cosine*Matern12"
     if isinstance(term, Constant) and isinstance(term.variance, Fixed):
         return NOTHING
+    if isinstance(term, Aspects):
+        return ASPECTS + ", ".join(term.names)
     return type(term).__name__
 
 
@@ -190,8 +196,8 @@ def neighbours(
 ) -> Iterator[tuple[Form, list[AbstractKernel]]]:
     """Yield neighbouring structures, each with the kernels to start learning from.
 
-    Additions come first, then removals, then replacements. Terms outside the grammar, such as
-    aspects, stay.
+    Additions come first, then removals, then replacements. Aspects are only removed, and terms
+    outside the grammar stay.
     """
     terms = list(terms_of(kernel))
     found: dict[Form, list[AbstractKernel]] = {}
@@ -207,9 +213,11 @@ def neighbours(
     for name in _ADDED:
         propose([[*terms, new] for new in _start(name, variance, setting, terms)])
     for place, term in enumerate(terms):
+        others = terms[:place] + terms[place + 1 :]
+        if isinstance(term, Aspects) and others:
+            propose([[*others, *fewer] for fewer in _fewer_aspects(term)])
         if _signature(term) not in WORDS:
             continue
-        others = terms[:place] + terms[place + 1 :]
         if others:
             propose([others])
         for other in _replacements(term, setting):
@@ -247,29 +255,43 @@ def _start(
     return [] if same else [_by_season(matern.from_scale(variance, span), setting)]
 
 
+def _fewer_aspects(term: Aspects) -> Iterator[list[AbstractKernel]]:
+    """No aspects, and all but one of them."""
+    yield []
+    named = dict(zip(term.names, term.kernels, strict=True))
+    for name in term.aspects if len(named) > 1 else ():
+        yield [Aspects(**{other: kernel for other, kernel in named.items() if other != name})]
+
+
 def _by_season(term: AbstractKernel, setting: Setting) -> AbstractKernel:
     return Product(PiecewiseConstant(Fixed(1.0), setting.seasons), term)
 
 
 def _replacements(term: AbstractKernel, setting: Setting) -> list[AbstractKernel]:
-    """Related terms of about the same size and timescale."""
+    """Related terms of about the same size and timescale, among them simpler ones that are limits.
+
+    Without these a search may end with a lengthscale beyond all bounds in place of a constant.
+    """
     if isinstance(term, _MATERN):
         variance, length = float(term.variance), float(term.lengthscale)
         order = term.smoothness
         found: list[AbstractKernel] = [
             each(variance, length) for each in _MATERN if abs(each.smoothness - order) == 1
         ]
-        found.append(Wiener(variance / length))
+        found += [Wiener(variance / length), Constant(variance)]
         if setting.seasons and not isinstance(term, Matern52):
             found.append(_by_season(term, setting))
         return found
     size = prior_variance(term, setting)
-    if isinstance(term, Cosine) and term.lengthscale is None:
-        return [Cosine(float(term.variance), float(term.period), setting.span)]
+    if isinstance(term, Cosine):
+        fades = () if term.lengthscale is not None else (setting.span,)
+        return [Cosine(float(term.variance), float(term.period), *fades)]
     if isinstance(term, Wiener | Linear):
         return [each.from_scale(size, setting.span) for each in (*_MATERN[:2], Wiener, Linear)]
     if isinstance(term, Constant) and setting.seasons:
         return [PiecewiseConstant(size, setting.seasons)]
     if isinstance(term, PiecewiseConstant):
         return [Constant(size)]
+    if isinstance(term, Product):
+        return [factor for factor in term.factors if isinstance(factor, _MATERN)]
     return []

@@ -51,7 +51,8 @@ class LearntModel:
         model: the model with learnt parameters; the given one where learning failed.
         log_evidence: the log marginal likelihood of all matches; NaN where learning failed.
         num_parameters: the number of learnt parameters.
-        score: the log evidence minus a penalty for each parameter; see `compare_models`.
+        score: the log evidence minus a penalty for each parameter; see `compare_models`. In a
+            search also minus a penalty for the number of terms; see `discover`.
         seconds: the time that learning and backtesting took, with compilation.
         converged: whether learning converged.
         note: a problem, or an empty string.

@@ -3,11 +3,13 @@
 The search takes one group of features at a time, the groups of several features first. It expands
 the structures with the highest scores to their neighbours (`grammar`), until the best ones have no
 better neighbour. Each neighbour starts from the values of its parent and gets a few learning steps;
-the best ones are learnt until convergence before they are expanded. Likelihoods are compared last,
-by held-out log loss, because evidences of different outcomes are not comparable.
+the best ones are learnt until convergence before they are expanded. Then come the priors of
+newcomers. Likelihoods are compared last, by held-out log loss, because evidences of different
+outcomes are not comparable.
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +21,7 @@ import numpy as np
 
 from jaxkick.data.dataset import Dataset
 from jaxkick.discovery.grammar import (
+    ASPECTS,
     NOTHING,
     WORDS,
     Form,
@@ -28,6 +31,7 @@ from jaxkick.discovery.grammar import (
     normal_form,
     prior_variance,
 )
+from jaxkick.discovery.journal import Entry, key_of, read_journal, write_journal
 from jaxkick.discovery.model_comparison import (
     LearntModel,
     ModelTable,
@@ -41,6 +45,7 @@ from jaxkick.discovery.words import describe
 from jaxkick.errors import DataError, invalid
 from jaxkick.evaluation.backtest import Period, split_time
 from jaxkick.inference.methods import AbstractMethod
+from jaxkick.io import Checkpoint
 from jaxkick.kernels import AbstractKernel, Constant
 from jaxkick.learning.suggest import suggest_model
 from jaxkick.likelihoods import (
@@ -55,15 +60,16 @@ from jaxkick.likelihoods import (
     Skellam,
 )
 from jaxkick.model import Model
+from jaxkick.newcomers import Newcomers
 from jaxkick.parameters import AbstractParameter, Positive
 
 __all__ = ["Discovery", "Structure", "discover"]
 
 Structure = tuple[Form, ...]
-"""The normal forms of all groups' kernels."""
+"""The normal forms of all groups' kernels, and the kind of newcomers where there are any."""
 
 # A first look at a candidate, which starts from its parent's values.
-_FIRST_STEPS, _FIRST_TOL = 12, 0.1
+_FIRST_LOOK = {"max_steps": 12, "tol": 0.1}
 _RIVALS = (
     (Probit, Logit),
     (OrdinalProbit, OrdinalLogit),
@@ -71,6 +77,8 @@ _RIVALS = (
     (Gaussian, Skellam, OrdinalProbit),
 )
 _TRAINING, _BLOCKS = 0.8, 8
+# The priors of newcomers.
+_NONE, _LASTING, _FADING = "no newcomers", "newcomers", "fading newcomers"
 
 
 @dataclass
@@ -82,10 +90,12 @@ class _Search:
         finished: structures that were learnt to the end.
         expanded: structures whose neighbours were tried, with the number of the group.
         parent: the structure whose neighbours are being tried.
-        stage: the number of the group to search next; the number of groups when all are done.
+        stage: the number of the group to search next, or the number of groups for newcomers; the
+            number of stages when all are done.
         likelihoods: the comparison of likelihoods, once it was made.
         model: the best model, with the chosen likelihood.
         seconds: the time spent so far.
+        journal: the results of all learning, also of an earlier search that this one continues.
     """
 
     tried: dict[Structure, LearntModel] = field(default_factory=dict)
@@ -96,6 +106,7 @@ class _Search:
     likelihoods: ModelTable | None = None
     model: Model | None = None
     seconds: float = 0.0
+    journal: dict[str, Entry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,6 +150,7 @@ class Discovery:
             tried=dict(state.tried),
             finished=set(state.finished),
             expanded=set(state.expanded),
+            journal=dict(state.journal),
         )
         return _run(self._options, copied, budget, progress)
 
@@ -169,23 +181,77 @@ class _Options:
     terms: frozenset[str]
     beam: int
     penalty: float
+    newcomers: dict[str, Newcomers]
+    file: Checkpoint
+
+    @property
+    def stages(self) -> int:
+        """The number of stages: one for each group, and one for newcomers if there are any."""
+        return len(self.groups) + bool(self.newcomers)
 
     def structure(self, model: Model) -> Structure:
-        return tuple(normal_form(model.kernel_of(group)) for group in self.groups)
+        forms = tuple(normal_form(model.kernel_of(group)) for group in self.groups)
+        return (*forms, (_kind(model),)) if self.newcomers else forms
 
     def label(self, model: Model) -> str:
         """The structure as text; groups are named if there are several."""
         texts = [" + ".join(form) for form in self.structure(model)]
-        if len(texts) == 1:
-            return texts[0]
-        pairs = zip(self.groups, texts, strict=True)
-        return "; ".join(f"{group}: {text}" for group, text in pairs)
+        if len(self.groups) > 1:
+            named = [f"{group}: " for group in self.groups]
+            texts[: len(named)] = [*map(str.__add__, named, texts)]
+        return "; ".join(texts)
+
+    def choice_cost(self, model: Model) -> float:
+        """The negative log prior of a structure, up to a constant.
+
+        All numbers of terms have the same probability, and so have all sums of one number.
+        """
+        counts = [sum(name in WORDS for name in form) for form in self.structure(model)]
+        size = max(len(self.terms), 1)
+        return sum(math.log(math.comb(size + count - 1, count)) for count in counts)
 
     def with_kernel(self, model: Model, group: str, kernel: AbstractKernel) -> Model:
         """Exchange the kernel of one group."""
         kernels = {each: model.kernel_of(each) for each in self.groups} | {group: kernel}
         single = not isinstance(model.kernel, dict)
         return replace(model, kernel=kernel if single else kernels)
+
+    def neighbours(self, model: Model, stage: int) -> Iterator[list[Model]]:
+        """Starting points of each structure that differs in one group, or in newcomers."""
+        if stage == len(self.groups):
+            yield from self._with_newcomers(model)
+            return
+        group = self.groups[stage]
+        own = model.kernel_of(group)
+        known = self.terms | set(normal_form(own)) | {NOTHING}
+        for form, kernels in neighbours(own, self.settings[group]):
+            if all(name in known or name.startswith(ASPECTS) for name in form):
+                yield [self.with_kernel(model, group, kernel) for kernel in kernels]
+
+    def _with_newcomers(self, model: Model) -> Iterator[list[Model]]:
+        """Other priors of newcomers, with the learnt values of the present one."""
+        single = not isinstance(model.kernel, dict)
+        found: dict[str, dict[str, Newcomers]] = {_NONE: {}, _LASTING: {}, _FADING: {}}
+        for group, suggested in self.newcomers.items():
+            own = model.newcomers_of(group)
+            own = suggested if own is None else own
+            values = own.since, own.mean.value, own.variance_ratio.value
+            fade = (suggested if own.fade is None else own).fade
+            found[_LASTING][group] = Newcomers(*values)
+            if fade is not None:
+                found[_FADING][group] = Newcomers(*values, fade=fade.value)
+        for kind, parts in found.items():
+            if len(parts) in (0, len(self.newcomers)) and kind != _kind(model):
+                newcomers = next(iter(parts.values()), None) if single else parts or None
+                yield [replace(model, newcomers=newcomers)]
+
+
+def _kind(model: Model) -> str:
+    """The kind of the prior of a model's newcomers."""
+    parts = jax.tree.leaves(model.newcomers, is_leaf=lambda node: isinstance(node, Newcomers))
+    if not parts:
+        return _NONE
+    return _LASTING if all(part.fade is None for part in parts) else _FADING
 
 
 def discover(
@@ -198,6 +264,7 @@ def discover(
     penalty: float | None = None,
     seasons: Iterable[Any] | None = None,
     terms: Iterable[str] | None = None,
+    checkpoint: str | os.PathLike | None = None,
     progress: bool | Callable[[str], None] = False,
 ) -> Discovery:
     """Search for the kernels, and the likelihood, that explain the data best.
@@ -208,11 +275,16 @@ def discover(
     fading). Each group of features has its own: skills first, then shared features such as the
     home advantage, which may drift.
 
-    Candidates are ranked by their score: the log evidence minus a penalty for each parameter,
-    as in `compare_models`. The search starts from constants and from the model of `suggest_model`,
-    so the result scores at least as high as the latter. It then tries the neighbours of the `beam`
-    best candidates (with one term added, removed or replaced), until none is better. All matches
-    are used.
+    Candidates are ranked by their score: the log evidence minus a penalty for each parameter, as in
+    `compare_models`, and minus the logarithm of the number of sums of so many terms. The latter
+    corrects for the choice among many: by chance alone, the best of ten further terms gains more
+    than a single one (Scott and Berger, 2010; Chen and Chen, 2008).
+
+    The search starts from constants and from the model of `suggest_model`, so the result scores at
+    least as high as the latter. It then tries the neighbours of the `beam` best candidates (with
+    one term added, removed or replaced, or without aspects of competitors), until none is better.
+    If `suggest_model` gives newcomers a prior of their own (`Newcomers`), it is then compared with
+    one whose mean does not fade, and with none. All matches are used.
 
     Without a `likelihood`, that of `suggest_model` is then compared with related ones (such as
     `Logit` for `Probit`) by the log loss of the last fifth of the matches. It is replaced only if
@@ -232,6 +304,10 @@ def discover(
             year with hardly any match, for data with a unit of time.
         terms: the terms to search, such as `["Constant", "Matern12", "Cosine*Matern12"]`; all of
             them if `None`.
+        checkpoint: a file that is written after each learnt model. If it exists, the search
+            continues from it, in the same process or another one, with a new `budget`. All other
+            arguments must be the same, which is checked. The comparison of likelihoods at the end
+            is not kept.
         progress: `True` for lines on the error stream, or a function that is called with a text
             after each candidate.
 
@@ -239,7 +315,8 @@ def discover(
         The candidates, the best model, and its description. Continue with `resume`.
 
     Raises:
-        DataError: if an argument is not valid, or no model can be learnt.
+        DataError: if an argument is not valid, no model can be learnt, or the checkpoint belongs
+            to another search.
     """
     if not isinstance(data, Dataset):
         raise TypeError(f"`data` must be a `Dataset`, not {type(data).__name__}.")
@@ -274,10 +351,28 @@ def discover(
         starts.append(suggested)
     rivals = () if likelihood is not None else tuple(_rivals(data, suggested.likelihood))
     cost = nats_per_parameter(data, penalty)
-    options = _Options(
-        data, tuple(starts), method, groups, settings, rivals, frozenset(chosen), beam, cost
+    parts = suggested.newcomers
+    newcomers = {groups[0]: parts} if isinstance(parts, Newcomers) else dict(parts or {})
+    given = [np.array([beam, cost, *ends]), np.array(sorted(chosen))]
+    file = Checkpoint(
+        checkpoint, eqx.filter((data.without_index(), starts, method, rivals), eqx.is_array), given
     )
-    return _run(options, _Search(), budget, progress)
+    options = _Options(
+        data=data,
+        starts=tuple(starts),
+        method=method,
+        groups=groups,
+        settings=settings,
+        rivals=rivals,
+        terms=frozenset(chosen),
+        beam=beam,
+        penalty=cost,
+        newcomers=newcomers,
+        file=file,
+    )
+    journal = read_journal(file)
+    state = _Search(journal=journal, seconds=sum(entry.seconds for entry in journal.values()))
+    return _run(options, state, budget, progress)
 
 
 def _simplest(kernel: AbstractKernel, setting: Setting) -> AbstractKernel:
@@ -297,13 +392,13 @@ def _run(
     if not state.tried:
         for model in options.starts:
             _try(options, state, [model], tell)
-    while state.stage < len(options.groups):
-        if not _search_group(options, state, has_time, tell):
+    while state.stage < options.stages:
+        if not _search_stage(options, state, has_time, tell):
             break
         state.stage += 1
     best = _finished_best(options, state, tell)
     table = rank_rows(list(state.tried.values()), options.data)
-    complete = state.stage == len(options.groups)
+    complete = state.stage == options.stages
     if state.likelihoods is None or state.model is None:
         state.model = best.model
     if complete and options.rivals and state.likelihoods is None:
@@ -315,11 +410,10 @@ def _run(
     return Discovery(*found, complete, state.seconds, state, options)  # pyright: ignore[reportArgumentType]
 
 
-def _search_group(
+def _search_stage(
     options: _Options, state: _Search, has_time: Callable[[], bool], tell: Callable[[str], None]
 ) -> bool:
     """Expand the best structures in one group; return whether no better one is left."""
-    group = options.groups[state.stage]
     while True:
         if state.parent is None:
             leaders = sorted(state.tried, key=lambda each: -_score(state.tried[each]))
@@ -328,21 +422,18 @@ def _search_group(
             if not waiting:
                 return True
             if waiting[0] not in state.finished:
-                if not has_time():
+                known = key_of(state.tried[waiting[0]].model, {}) in state.journal
+                if not (known or has_time()):
                     return False
                 # Its place may change: look again.
                 _finish(options, state, waiting[0], tell)
                 continue
             state.parent = waiting[0]
-        model = state.tried[state.parent].model
-        own = set(normal_form(model.kernel_of(group)))
-        for form, kernels in neighbours(model.kernel_of(group), options.settings[group]):
-            if not set(form) <= options.terms | own | {NOTHING}:
-                continue
-            models = [options.with_kernel(model, group, each) for each in kernels]
+        for models in options.neighbours(state.tried[state.parent].model, state.stage):
             if options.structure(models[0]) in state.tried:
                 continue
-            if not has_time():
+            known = key_of(models[0], _first_limits(models)) in state.journal
+            if not (known or has_time()):
                 return False
             _try(options, state, models, tell)
         state.expanded.add((state.parent, state.stage))
@@ -357,14 +448,18 @@ def _try(
     options: _Options, state: _Search, models: list[Model], tell: Callable[[str], None]
 ) -> None:
     """Have a first look at a structure, from the best of its starting points."""
-    began = time.perf_counter()
-    start = models[0]
-    if len(models) > 1:
-        start = max((_learn(options, model, max_steps=0) for model in models), key=_score).model
-    row = _learn(options, start, max_steps=_FIRST_STEPS, tol=_FIRST_TOL)
-    row = replace(row, seconds=time.perf_counter() - began)
+    looks = [_learn(options, state, each, **_first_limits(models)) for each in models]
+    row = max(looks, key=_score)
+    if len(looks) > 1:
+        row = _learn(options, state, row.model, **_FIRST_LOOK)
+        row = replace(row, seconds=row.seconds + sum(look.seconds for look in looks))
     state.tried[options.structure(models[0])] = row
     tell(_line(row))
+
+
+def _first_limits(models: list[Model]) -> dict[str, Any]:
+    """Several starting points are only evaluated at first."""
+    return _FIRST_LOOK if len(models) == 1 else {"max_steps": 0}
 
 
 def _finish(
@@ -372,16 +467,23 @@ def _finish(
 ) -> None:
     """Learn a structure until convergence."""
     before = state.tried[structure]
-    row = _learn(options, before.model)
+    row = _learn(options, state, before.model)
     state.finished.add(structure)
     if _score(row) >= _score(before):
         state.tried[structure] = replace(row, seconds=row.seconds + before.seconds)
     tell(f"{_line(state.tried[structure])}, learnt to the end")
 
 
-def _learn(options: _Options, model: Model, **limits: Any) -> LearntModel:
-    name = options.label(model)
-    return learn_model(name, model, options.data, options.method, options.penalty, **limits)
+def _learn(options: _Options, state: _Search, model: Model, **limits: Any) -> LearntModel:
+    """Learn a model, or find it in the journal."""
+    name, key = options.label(model), key_of(model, limits)
+    if key in state.journal:
+        return state.journal[key].to_row(name, model)
+    row = learn_model(name, model, options.data, options.method, options.penalty, **limits)
+    row = replace(row, score=row.score - options.choice_cost(model))
+    state.journal[key] = Entry.of(row)
+    write_journal(options.file, state.journal)
+    return row
 
 
 def _line(row: LearntModel) -> str:

@@ -30,6 +30,8 @@ def describe(found: "Discovery") -> str:
         then = max(alike, key=lambda each, p=place: len(_relatives(tried, each, p)))
         sentences = [_parts(found, group), *_evidence(tried, then, place)]
         paragraphs.append(" ".join(sentences))
+    if options.newcomers:
+        paragraphs.append(_newcomers(found))
     paragraphs.append(_outcomes(found))
     if not found.complete:
         paragraphs.append(
@@ -93,6 +95,25 @@ def _evidence(
             f"{_list(named)}."
         )
     return sentences
+
+
+def _newcomers(found: "Discovery") -> str:
+    """Describe the prior of newcomers, and the change of evidence with another one."""
+    options, tried = found._options, found._state.tried
+    texts = [
+        f"{_title(group)} of newcomers: {own.describe(found.data.index.unit)}."
+        for group in options.newcomers
+        if (own := found.model.newcomers_of(group)) is not None
+    ] or ["Newcomers have no prior of their own."]
+    structure = options.structure(found.table.best.model)
+    own = tried[structure].log_evidence
+    others = _relatives(tried, structure, len(structure) - 1)
+    changes = {
+        other[-1][0]: row.log_evidence - own for other, row in others.items() if other != structure
+    }
+    if changes:
+        texts.append(f"With another prior the log evidence changes: {_list(changes)}.")
+    return " ".join(texts)
 
 
 def _relatives(

@@ -2,7 +2,10 @@
 
 import itertools
 import math
+from dataclasses import replace
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
@@ -17,7 +20,9 @@ from jaxkick.discovery.grammar import (
     normal_form,
     prior_variance,
 )
-from jaxkick.discovery.model_comparison import LearntModel
+from jaxkick.discovery.journal import Entry, read_journal, write_journal
+from jaxkick.discovery.model_comparison import LearntModel, learn_model
+from jaxkick.io import Checkpoint
 
 C, M12, M32, W, L = (
     kernels.Constant(1.0),
@@ -110,11 +115,37 @@ def test_neighbours_keep_the_values_of_shared_terms(setting):
     assert len(found["Constant", "Cosine", "Matern12"]) > 10
 
 
+def test_neighbours_are_mutual_for_limits(setting):
+    """A long lengthscale is a constant, a cycle that hardly fades is one that does not."""
+    fading = kernels.Cosine(0.4, 2.0, 30.0)
+    anew = kernels.PiecewiseConstant(jk.Fixed(1.0), setting.seasons) * M12
+    for term, limit in ((M12, C), (M32, C), (fading, kernels.Cosine(0.4, 2.0)), (anew, M12)):
+        (simpler,) = dict(neighbours(L + term, setting))[normal_form(L + limit)]
+        (found,) = [each for each in simpler.terms if not isinstance(each, kernels.Linear)]
+        assert prior_variance(found, setting) == pytest.approx(prior_variance(term, setting))
+    for term, other in ((fading, kernels.Cosine(0.4, 2.0)), (anew, M12)):
+        assert normal_form(L + term) in dict(neighbours(L + other, setting))
+
+
+def test_aspects_are_only_removed(setting):
+    aspects = kernels.Aspects(clay=kernels.Constant(0.1), grass=kernels.Constant(0.2))
+    found = dict(neighbours(C + aspects, setting))
+    assert len(found) > 5
+    with_all = {form for form in found if "aspects clay, grass" in form}
+    assert set(found) - with_all == {
+        ("Constant",),
+        ("Constant", "aspects clay"),
+        ("Constant", "aspects grass"),
+    }
+    (grass,) = found["Constant", "aspects grass"]
+    assert float(grass.terms[1].kernels[0].variance) == pytest.approx(0.2)
+
+
 def test_terms_outside_the_grammar_stay(setting):
-    kernel = C + kernels.Aspects(clay=kernels.Constant(0.1))
+    kernel = C + kernels.Periodic(0.1, 1.0, 2.0)
     found = list(neighbours(kernel, setting))
     assert len(found) > 5
-    assert all("Aspects" in form for form, _ in found)
+    assert all("Periodic" in form for form, _ in found)
 
 
 def test_the_prior_variance_is_that_at_the_matches(data, setting):
@@ -227,7 +258,138 @@ def test_arguments_are_checked(data):
         jk.discover("matches")
 
 
+def players(late=25, lead=-2.0, seed=0):
+    """Matches of 25 players who are there from the start with later ones, who are weaker."""
+    rng, size = np.random.default_rng(seed), 25 + late
+    first = np.concatenate([np.zeros(25), np.linspace(2.0, 6.0, late)])
+    skill = rng.normal(0.0, 0.7, size) + np.where(np.arange(size) < 25, 0.0, lead)
+    times = np.sort(np.concatenate([np.linspace(0.0, 0.1, 50), rng.uniform(0.1, 10.0, 450)]))
+    rows = []
+    for number, time in enumerate(times):
+        if number < 25:
+            one, two = number, (number + 1) % 25
+        else:
+            one, two = rng.choice(np.flatnonzero(first <= time), 2, replace=False)
+        won = skill[one] - skill[two] + rng.normal() > 0
+        rows.append((time, one, two, 1.0 if won else -1.0))
+    return jk.Dataset.from_pairs(*np.array(rows).T, unit="year")
+
+
+def test_a_search_tries_priors_of_newcomers(monkeypatch):
+    data, looked = players(), []
+    values = {"no newcomers": 0.0, "newcomers": 4.0, "fading newcomers": 2.0}
+
+    def learn(name, model, data, method, penalty, **limits):
+        looked.append(name)
+        value = values[name.split("; ")[1]] - 10.0 * name.count("+")
+        return LearntModel(name, model, value, 3, value, 0.0, True)
+
+    monkeypatch.setattr(search, "learn_model", learn)
+    found = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    assert found.complete
+    assert looked[0] == "Constant; fading newcomers"
+    assert found.table.best.name == "Constant; newcomers"
+    assert found.model.newcomers.fade is None
+    assert {"Constant; no newcomers", "Constant; newcomers"} <= {row.name for row in found.table}
+    newcomers = found.describe().split("\n")[1]
+    assert newcomers.startswith("Skill of newcomers: since ")
+    assert "changes: fading newcomers −2.0, no newcomers −4.0." in newcomers
+    values["no newcomers"] = 9.0
+    found = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    assert found.model.newcomers is None
+    assert "\nNewcomers have no prior of their own. With another prior" in found.describe()
+
+
+def test_a_larger_number_of_terms_costs_as_many_nats_as_there_are_choices(data, learner):
+    found = jk.discover(data, likelihoods.Probit(), budget=60.0)
+    options = found._options
+    sums = {
+        count: len(list(itertools.combinations_with_replacement(WORDS, count)))
+        for count in (1, 2, 3)
+    }
+    for kernel, count in ((C, 1), (C + M12, 2), (C + M12 + L, 3)):
+        model = jk.Model({"skill": kernel, "home": C}, likelihoods.Probit())
+        assert options.choice_cost(model) == pytest.approx(math.log(sums[count] * sums[1]))
+    best = found.table.best
+    assert best.score == pytest.approx(best.log_evidence - math.log(sums[3] * sums[2]))
+
+
 # A search that learns
+
+
+class Cut(Exception):
+    """The end of a process."""
+
+
+def cut_after(count):
+    """A progress function that ends a search after so many reports."""
+    numbers = itertools.count(1)
+
+    def report(text):
+        if next(numbers) == count:
+            raise Cut
+
+    return report
+
+
+def test_a_cut_search_continues_from_its_checkpoint_to_the_same_result(tmp_path, monkeypatch):
+    data, path = league(home=False), tmp_path / "search.npz"
+    arguments = {"budget": 600.0, "terms": ["Constant", "Linear"]}
+    whole = jk.discover(data, likelihoods.Probit(), **arguments)
+    with pytest.raises(Cut):
+        jk.discover(data, likelihoods.Probit(), **arguments, checkpoint=path, progress=cut_after(3))
+    # A budget may end in the middle, too, and the best candidate is then learnt to the end.
+    short = arguments | {"budget": 1e-9}
+    part = jk.discover(data, likelihoods.Probit(), **short, checkpoint=path)
+    assert not part.complete
+    assert len(part.table) == 2
+    learnt = []
+
+    def learn(name, *given, **limits):
+        learnt.append((name, bool(limits)))
+        return learn_model(name, *given, **limits)
+
+    monkeypatch.setattr(search, "learn_model", learn)
+    done = jk.discover(data, likelihoods.Probit(), **arguments, checkpoint=path)
+    # What was learnt before is not learnt again.
+    assert learnt == [("Constant + Linear", False), ("Linear", True)]
+    assert [row.name for row in done.table] == [row.name for row in whole.table]
+    for found, wanted in zip(done.table, whole.table, strict=True):
+        for name in ("score", "log_evidence", "num_parameters", "converged", "note"):
+            assert getattr(found, name) == getattr(wanted, name)
+        leaves = map(jax.tree.leaves, (found.model, wanted.model))
+        for own, other in zip(*leaves, strict=True):
+            np.testing.assert_array_equal(own, other)
+    assert done.complete
+    assert done.seconds > part.seconds
+    learnt.clear()
+    again = jk.discover(data, likelihoods.Probit(), **short, checkpoint=path)
+    assert again.complete
+    assert not learnt
+    assert again.describe() == done.describe() == whole.describe()
+    assert [each.name for each in tmp_path.iterdir()] == ["search.npz"]
+    for other in ({"terms": ["Constant"]}, {"beam": 3}, {"penalty": 0.5}):
+        with pytest.raises(jk.DataError, match="written by a run with another model, data"):
+            jk.discover(data, likelihoods.Probit(), **arguments | other, checkpoint=path)
+    with pytest.raises(jk.DataError, match="written by a run with another model, data"):
+        jk.discover(league(home=False, seed=1), likelihoods.Probit(), **arguments, checkpoint=path)
+
+
+def test_failures_and_all_numbers_survive_a_journal(tmp_path):
+    model = jk.Model(kernels.Constant(1.0) + kernels.Matern12(0.3, 2.0), likelihoods.Probit())
+    learnt = jk.Model(kernels.Constant(0.1) + kernels.Matern12(0.7, 1 / 3), likelihoods.Probit())
+    rows = {
+        "good": LearntModel("a", learnt, -12.3, 3, -15.1, 1.5, True),
+        "bad": LearntModel("a", model, note="no fixed point; Umlaut ü\nand more", seconds=0.5),
+    }
+    file = Checkpoint(tmp_path / "journal.npz", [np.arange(3)])
+    assert read_journal(file) == {}
+    write_journal(file, {key: Entry.of(row) for key, row in rows.items()})
+    for key, entry in read_journal(file).items():
+        found, wanted = entry.to_row("a", model), rows.pop(key)
+        assert eqx.tree_equal(found.model, wanted.model)
+        np.testing.assert_equal(vars(replace(found, model=None)), vars(replace(wanted, model=None)))
+    assert not rows
 
 
 def test_a_search_learns_its_candidates_and_compares_likelihoods():

@@ -1,5 +1,8 @@
 """Fixed and tied parameters, priors, and suggested models."""
 
+import math
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -215,6 +218,28 @@ def test_suggested_models_are_learnt(reading):
     _, history = jk.learn(model, data, max_steps=2)
     assert history.values[-1] > history.values[0]
     assert history.inference_steps.max() < 15
+
+
+def test_counts_need_no_other_method_than_ep():
+    """Reverse KL has closed forms for counts, but EP copes with wider priors."""
+    data = bundesliga(counts=GOALS)
+    model = jk.suggest_model(data)
+
+    def fit(factor, method):
+        kernel = jax.tree_util.tree_map_with_path(
+            lambda path, leaf: leaf + math.log(factor) * ("variance" in jax.tree_util.keystr(path)),
+            model.kernel,
+        )
+        return jk.infer(replace(model, kernel=kernel), data, method)
+
+    for factor in (1.0, 100.0, 10_000.0):
+        posterior = fit(factor, jk.ExpectationPropagation())
+        assert posterior.converged
+        if factor < 1000.0:
+            bound = fit(factor, jk.ReverseKL()).log_marginal_likelihood
+            assert bound < posterior.log_marginal_likelihood
+    with pytest.raises(jk.InferenceError, match="diverged"):
+        fit(10_000.0, jk.ReverseKL())
 
 
 def test_small_differences_are_levels_and_large_ones_are_normal():
