@@ -411,7 +411,7 @@ each table makes its figures; with `--systems`, those of one row. The docstring 
 describes the protocol: every system chooses its parameters on the training matches alone, then
 predicts the test matches: *frozen* (one year at once) or *monthly* (each month from all earlier
 ones). Systems that fit all matches at once (kickscore, TrueSkill Through Time,
-whole-history-rating, Dixon–Coles) would need a fit for each month, so they are in the frozen tables
+whole-history-rating, Dixon–Coles) would need a fit for each month, so they are in frozen tables
 only.
 
 *jaxkick* is what a newcomer gets: `suggest_model` and `learn`, nothing chosen by hand. Richer
@@ -420,6 +420,9 @@ system's log loss minus jaxkick's, with a 95 % interval over months; where it is
 is better. A *slope* below 1 means that forecasts are too confident. Time is processor time on a
 machine with other programs: of choosing parameters, and of everything else, compilation included.
 *Lines* counts the lines of code that a system takes in `benchmarks/rival_systems.py`.
+
+Not run yet: whole-history-rating, kickscore on tennis and chess, TrueSkill and TrueSkill Through
+Time on chess, and monthly tables of tennis and chess.
 """
 
 _RANKINGS = """- Formula 1: the order of the grid alone predicts the winner better than jaxkick and
@@ -434,8 +437,9 @@ _VOTES = """## Votes on language models
 leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all votes, which the models
 have seen, as leaderbot publishes it; of a random fifth of the votes; and of all votes on a random
 fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the suggested model
-(`OrdinalProbit`), *logit* has `OrdinalLogit` instead, *ties by model* has `VaryingTies`, and
-*pairs* a further skill of each pair. Time is that of the fit of all votes.
+(`OrdinalProbit`), *logit* has `OrdinalLogit` instead, and *pairs* a further skill of each pair. A
+model with a rate of ties of each language model (`VaryingTies`) has not been run. Time is that of
+the fit of all votes.
 """
 
 _CLOSING = """## Elsewhere
@@ -463,6 +467,8 @@ _EARLIER = (
 # Why a rival is better, or not clearly worse, by task, protocol and system.
 _REASONS = {
     ("football", "frozen", "Dixon–Coles"): "It learns from goals, as *jaxkick, goals* does.",
+    ("starcraft", "frozen", "choix"): "The difference comes from players with fewer than five "
+    "games before the test, whose one-sided results choix trusts more.",
     ("votes", "", "leaderbot, Davidson with factors"): "It gives each language model a variance "
     "and a rate of ties of its own.",
     ("votes", "", "leaderbot, Rao-Kupper"): "Its link is logistic, as that of *logit*, which is "
