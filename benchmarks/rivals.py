@@ -354,15 +354,11 @@ def start_cell(
 ) -> None:
     """Run a cell in a process of its own; keep why it failed, if it did."""
     command = [sys.executable, __file__, "cell", "--tasks", name, "--protocols", protocol]
-    command += ["--systems", system, "--store", str(path)]
+    command += ["--systems", system, "--store", str(path), "--limit", str(options.limit)]
     if options.file:
         command += ["--file", *options.file, "--start", options.start, "--end", options.end]
         command += ["--days", str(options.days)]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
-
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     failure = f"more than {options.limit} s of processor time"
     if done.returncode > 0:
         failure = done.stderr.strip().splitlines()[-1][:200]
@@ -751,6 +747,7 @@ def main() -> None:
             name for name in names if options.command == "run" or name in options.tasks
         ]
     if options.command == "cell":
+        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
         task = load(options.tasks[0], options)
         run_cell(task, options.protocols[0], options.systems[0], options.store)
     else:
