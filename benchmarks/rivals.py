@@ -433,9 +433,9 @@ _VOTES = """## Votes on language models
 leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all votes, which the models
 have seen, as leaderbot publishes it; of a random fifth of the votes; and of all votes on a random
 fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the suggested model
-(`OrdinalProbit`), *logit* has `OrdinalLogit` instead, and *pairs* a further skill of each pair. A
-model with a rate of ties of each language model (`VaryingTies`) has not been run. Time is that of
-the fit of all votes.
+(`OrdinalProbit`), *logit* has `OrdinalLogit` instead, *ties by model* has `VaryingTies` (run with
+`--limit 300`), and *pairs* a further skill of each pair. Time is that of the fit of all votes; the
+limit holds for all three fits.
 """
 
 _CLOSING = """## Elsewhere
@@ -550,7 +550,7 @@ def list_vote_losses(votes: dict) -> list[str]:
         ]  # fmt: skip
         if worse:
             than = (
-                "all models of jaxkick"
+                "all models of jaxkick with a result"
                 if len(worse) == len(ours)
                 else ", ".join(f"*{w}*" for w in worse)
             )

@@ -207,7 +207,7 @@ def test_the_page_names_losses_on_votes():
     votes["jaxkick, slow"] = {"failure": "more than 5 s", "machine": "m", "date": "d"}
     votes["mixed"] = votes["a"] | {"new_pairs": 1.05}
     assert rivals.list_vote_losses(votes) == [
-        "- Votes on language models: a is better than all models of jaxkick.",
+        "- Votes on language models: a is better than all models of jaxkick with a result.",
         "- Votes on language models: b is better than *jaxkick*.",
     ]
     table = rivals.tabulate_votes(votes).splitlines()
