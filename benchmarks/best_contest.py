@@ -65,6 +65,10 @@ def number_sides(games: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return one, two
 
 
+LEARNING = {"max_steps": 15, "tol": 0.5}
+"""Arguments of `learn`."""
+
+
 class Reading(NamedTuple):
     """Predicted and actual results, in the order of the matches.
 
@@ -113,10 +117,15 @@ class Candidate:
     read: Callable[[ev.Forecasts], Reading] = read_as_is
     ties: bool | None = None
 
+    def learn(self) -> tuple[jk.Model, bool]:
+        """Learn the parameters from all matches; return also whether learning converged."""
+        model, history = jk.learn(self.model, self.data, self.method, **LEARNING)
+        return model, history.converged
+
     def predict(self, start: str, every: Any, learn: bool = True) -> Reading:
         """Backtest from `start` on, with parameters learnt from earlier matches."""
         forecasts = ev.walk_forward(
-            ev.Refit(self.model, self.method, learn_options={"max_steps": 15, "tol": 0.5}),
+            ev.Refit(self.model, self.method, learn_options=LEARNING),
             self.data,
             start,
             every=every,

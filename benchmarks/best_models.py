@@ -2,6 +2,7 @@
 
     python benchmarks/best_models.py nba atp football     # the chosen models: an hour or two
     python benchmarks/best_models.py nba --every week     # coarser blocks: minutes
+    python benchmarks/best_models.py nba --learn          # only keep the learnt parameters
     python benchmarks/best_models.py football --ideas     # compare the candidate models
     python benchmarks/best_models.py atp --ideas NAME OTHER --test --every month
 
@@ -11,6 +12,11 @@ candidates on a validation period before that date in coarser blocks. All predic
 ties and losses. Differences of log loss have bootstrap intervals over blocks. Results are kept in
 best_models.json. Uses float32. Reads the folder in JAXKICK_DATA, or ../shared/data. Needs
 pandas (the `dev` extra).
+
+To reuse a chosen model, take it from "learnt" in best_models.json: a Python expression of
+`jaxkick.Model`, kernels and likelihoods, and the parameters with all digits, learnt from the
+matches before the test period. Times are in years. best_nba.py, best_atp.py and best_football.py
+have the features of each group.
 """
 
 import argparse
@@ -28,6 +34,7 @@ import pandas as pd
 from best_contest import Contest, Reading
 
 from jaxkick import evaluation as ev
+from jaxkick.learning.objective import named_values
 
 CONTESTS = {
     "nba": best_nba.CONTEST,
@@ -75,6 +82,23 @@ def compare_ideas(sport: str, contest: Contest, only: list[str], test: str | Non
         keep(sport, f"ideas, test by {test}" if test else "ideas", {name: found})
 
 
+def learn_chosen(sport: str, contest: Contest) -> None:
+    """Learn the chosen model from the matches before the test period, and keep its parameters."""
+    games = contest.read(contest.since, contest.test)
+    model, converged = contest.ideas[contest.chosen](games).learn()
+    found = {
+        "idea": contest.chosen,
+        "matches": len(games),
+        "first": str(games.date.min())[:10],
+        "last": str(games.date.max())[:10],
+        "converged": converged,
+        "model": repr(model),
+        "parameters": {name: value.tolist() for name, value in named_values(model).items()},
+    }
+    print(sport, found, flush=True)
+    keep(sport, "learnt", found)
+
+
 def predict_test(sport: str, contest: Contest, every: Any) -> None:
     """Backtest the chosen model on the last 30 %, and compare it with its baselines."""
     games = contest.read(contest.since, END)
@@ -108,10 +132,13 @@ def main() -> None:
     parser.add_argument("sports", nargs="+", choices=CONTESTS)
     parser.add_argument("--every", choices=["day", "week", "month"], default="day")
     parser.add_argument("--ideas", nargs="*", help="compare candidates: all, or the named ones")
+    parser.add_argument("--learn", action="store_true", help="only learn the chosen models")
     parser.add_argument("--test", action="store_true", help="compare them on the test period")
     options = parser.parse_args()
     for sport in options.sports:
-        if options.ideas is not None:
+        if options.learn:
+            learn_chosen(sport, CONTESTS[sport])
+        elif options.ideas is not None:
             test = options.every if options.test else None
             compare_ideas(sport, CONTESTS[sport], options.ideas, test)
         else:

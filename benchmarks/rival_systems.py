@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
+from scipy.stats import skellam
 
 __all__ = ["SYSTEMS", "System"]
 
@@ -33,12 +34,14 @@ class System(abc.ABC):
     Attributes:
         GRID: values of the parameters to choose from.
         ONLINE: whether a match costs the same however many came before.
+        TUNED: number of the last training matches that the parameters are chosen on.
         PACKAGE: its name on PyPI.
         GOALS: whether it needs goals.
     """
 
     GRID: ClassVar[dict[str, tuple]] = {}
     ONLINE: ClassVar[bool] = True
+    TUNED: ClassVar[int] = 6_000
     PACKAGE: ClassVar[str | None] = None
     GOALS: ClassVar[bool] = False
 
@@ -100,7 +103,9 @@ class Elo(System):
 
     rate: float
     home: float
-    GRID: ClassVar = {"rate": (6, 10, 15, 20, 28, 40, 60), "home": (0, 30, 60, 90, 120)}
+    TUNED: ClassVar = 200_000
+    GRID: ClassVar = {"rate": (6, 10, 15, 20, 28, 40, 60, 90),
+                      "home": (0, 30, 60, 90, 120, 150, 180)}  # fmt: skip
 
     def begin(self):
         self.ratings = defaultdict(float)
@@ -126,8 +131,9 @@ class Glicko2(System):
     volatility: float
     home: float
     PACKAGE: ClassVar = "glicko2"
-    GRID: ClassVar = {"deviation": (80, 150, 300), "volatility": (0.03, 0.06, 0.12),
-                      "home": (0, 50, 100)}  # fmt: skip
+    TUNED: ClassVar = 40_000
+    GRID: ClassVar = {"deviation": (80, 150, 300, 500), "volatility": (0.03, 0.06, 0.12, 0.24),
+                      "home": (0, 50, 100, 150)}  # fmt: skip
 
     def begin(self):
         from glicko2 import Player
@@ -174,7 +180,7 @@ class TrueSkill(System):
     sigma: float
     tau: float
     PACKAGE: ClassVar = "trueskill"
-    GRID: ClassVar = {"sigma": (0.3, 0.8, 2.0), "tau": (0.005, 0.02, 0.06)}
+    GRID: ClassVar = {"sigma": (0.15, 0.3, 0.8, 2.0, 4.0), "tau": (0.005, 0.02, 0.06, 0.15)}
 
     def begin(self):
         import trueskill
@@ -215,18 +221,22 @@ class TrueSkill(System):
 
 
 class OpenSkill(System):
-    """openskill's Plackett–Luce model; the home advantage is a further member of the team."""
+    """openskill; the home advantage is a further member of the team at home."""
 
+    model: str
     sigma: float
     tau: float
     PACKAGE: ClassVar = "openskill"
-    GRID: ClassVar = {"sigma": (0.2, 0.5, 1.2, 3.0), "tau": (0.001, 0.005, 0.02, 0.06)}
+    TUNED: ClassVar = 40_000
+    # `predict_win` has a normal link. Plackett and Luce's updates are those of a logistic one.
+    GRID: ClassVar = {"model": ("PlackettLuce", "ThurstoneMostellerFull"),
+                      "sigma": (0.2, 0.5, 1.2, 3.0), "tau": (0.001, 0.005, 0.02, 0.06)}  # fmt: skip
 
     def begin(self):
-        from openskill.models import PlackettLuce
+        import openskill.models
 
-        self.ratings, self.rules = {}, PlackettLuce(mu=0.0, sigma=self.sigma, beta=1.0,
-                                                    tau=self.tau, kappa=1e-4)  # fmt: skip
+        rules = getattr(openskill.models, self.model)
+        self.ratings, self.rules = {}, rules(mu=0.0, sigma=self.sigma, beta=1.0, tau=self.tau)
 
     def team(self, name, home):
         names = [name, _HOME][: 1 + int(home)]
@@ -253,6 +263,7 @@ class _Batch(System):
     """A system that fits all matches at once."""
 
     ONLINE: ClassVar = False
+    TUNED: ClassVar = 4_000
 
     def begin(self):
         self.past, self.fitted = [], None
@@ -281,7 +292,7 @@ class TrueSkillThroughTime(_Batch):
     sigma: float
     gamma: float
     PACKAGE: ClassVar = "trueskillthroughtime"
-    GRID: ClassVar = {"sigma": (0.4, 1.0, 2.5), "gamma": (0.005, 0.02)}
+    GRID: ClassVar = {"sigma": (0.4, 1.0, 2.5), "gamma": (0.005, 0.02, 0.05)}
 
     def fit(self, matches):
         from trueskillthroughtime import History
@@ -325,7 +336,7 @@ class Kickscore(_Batch):
     variance: float
     lengthscale: float
     PACKAGE: ClassVar = "kickscore"
-    GRID: ClassVar = {"variance": (0.1, 0.4), "lengthscale": (1.0, 4.0)}
+    GRID: ClassVar = {"variance": (0.1, 0.4, 1.2), "lengthscale": (1.0, 4.0)}
 
     def fit(self, matches):
         import kickscore as ks
@@ -373,7 +384,7 @@ class WholeHistoryRating(_Batch):
 
     w2: float
     PACKAGE: ClassVar = "whole-history-rating"
-    GRID: ClassVar = {"w2": (1.0, 5.0, 30.0)}
+    GRID: ClassVar = {"w2": (1.0, 5.0, 30.0, 100.0)}
 
     def fit(self, matches):
         from whr import WHR
@@ -426,9 +437,22 @@ class DixonColes(_Batch):
     def answer(self, fitted, matches):
         found = self.base.predict(matches)
         for row, (_, first, second, home, _) in enumerate(_rows(matches)):
-            if first in self.known and second in self.known:
+            if first not in self.known or second not in self.known:
+                continue
+            try:
                 grid = fitted.predict(first, second, neutral_venue=not home)
                 found[row] = np.array(grid.home_draw_away)[::-1]
+            except ValueError:
+                # The correction of low scores made a probability negative. Do without it.
+                value = fitted.params
+                gaps = [
+                    value[f"attack_{one}"]
+                    + value[f"defence_{two}"]
+                    + at_home * value["home_advantage"]
+                    for one, two, at_home in ((first, second, home), (second, first, 0))
+                ]
+                below, level = skellam.cdf(-1, *np.exp(gaps)), skellam.pmf(0, *np.exp(gaps))
+                found[row] = below, level, 1.0 - below - level
         return np.clip(found, 1e-6, None)
 
 
@@ -439,7 +463,11 @@ class PiRatings(System):
     beta: float
     sigma: float
     PACKAGE: ClassVar = "penaltyblog"
-    GRID: ClassVar = {"alpha": (0.05, 0.15), "beta": (0.03, 0.1), "sigma": (1.2, 1.6, 2.0)}
+    GRID: ClassVar = {
+        "alpha": (0.05, 0.15, 0.3),
+        "beta": (0.03, 0.1, 0.2),
+        "sigma": (1.2, 1.6, 2.0),
+    }
     GOALS: ClassVar = True
 
     def begin(self):
@@ -466,7 +494,9 @@ class Choix(_Batch):
 
     penalty: float
     PACKAGE: ClassVar = "choix"
-    GRID: ClassVar = {"penalty": (0.01, 0.1, 0.5)}
+    # The best penalty depends on the number of matches.
+    TUNED: ClassVar = 200_000
+    GRID: ClassVar = {"penalty": (0.01, 0.1, 0.5, 2.0, 8.0)}
 
     def fit(self, matches):
         import choix
@@ -492,7 +522,7 @@ class Choix(_Batch):
 class Jaxkick(System):
     """jaxkick out of the box: the suggested model, learnt from the training part."""
 
-    OUTCOME: ClassVar[dict[str, Any]] = {"result": ("points", "others")}
+    COLUMNS: ClassVar[dict[str, Any]] = {"result": ("points", "others")}
 
     def begin(self):
         self.posterior = None
@@ -515,7 +545,7 @@ class Jaxkick(System):
             self.posterior = self.posterior.update(table, allow_repeats=True)
             return
         home = {"home": "home"} if matches.home.any() else {}
-        columns = {"time": "year", "first": "first", "second": "second", **home, **self.OUTCOME}
+        columns = {"time": "year", "first": "first", "second": "second", **home, **self.COLUMNS}
         data = jk.Dataset.from_frame(table, **columns)
         model, _ = jk.learn(self.suggest(data), data)
         self.posterior = jk.infer(model, data)
@@ -530,7 +560,7 @@ class Jaxkick(System):
 class JaxkickGoals(Jaxkick):
     """jaxkick on differences: normal, or with ties in levels of up to four goals."""
 
-    OUTCOME: ClassVar = {"outcome": "margin"}
+    COLUMNS: ClassVar = {"outcome": "margin"}
     GOALS: ClassVar = True
 
     def table(self, matches):
@@ -544,9 +574,16 @@ class JaxkickGoals(Jaxkick):
         return jk.suggest_model(data, levels if self.ties else jk.likelihoods.Gaussian)
 
 
+class JaxkickPairs(Jaxkick):
+    """jaxkick with a further skill of each pair of competitors."""
+
+    COLUMNS: ClassVar = {**Jaxkick.COLUMNS, "pairs": True}
+
+
 SYSTEMS: dict[str, type[System]] = {
     "jaxkick": Jaxkick,
     "jaxkick, goals": JaxkickGoals,
+    "jaxkick, pairs": JaxkickPairs,
     "kickscore": Kickscore,
     "TrueSkill Through Time": TrueSkillThroughTime,
     "whole-history-rating": WholeHistoryRating,

@@ -6,24 +6,27 @@ In an environment of its own:
         openskill trueskill glicko2 penaltyblog choix
     python benchmarks/rivals.py run                                  # everything: hours
     python benchmarks/rivals.py run --tasks nba --systems jaxkick Elo
-    python benchmarks/rivals.py run --file matches.csv --start 2024-01-01
+    python benchmarks/rivals.py run --file game.parquet another.csv --start 2023-04-01 --days 7
     python benchmarks/rivals.py page                                 # docs/rivals.md
 
 Every system sees the same matches through the interface of `rival_systems.py`. Its parameters are
-chosen on the training part alone: of the last 15,000 training matches (4,000 for systems that fit
-all matches at once), the first two thirds are observed and the last third is predicted, with each
-combination of the grid and the protocol of the test. Then all training matches are observed and
-the test matches predicted:
+chosen on the training part alone: of the last training matches, the first two thirds are observed
+and the last third is predicted (in *frozen* tasks by online systems: at most the last year), with
+each combination of the grid and the protocol of the test. Systems that fit all matches at once get
+4,000 of them, online systems 6,000, and Elo, Glicko-2, openskill and choix, which are fast, 40,000
+or more. Then all training matches are observed and the test matches predicted:
 
 - *frozen*: those of the first year, all from the training matches;
-- *monthly*: all of them, each month from all earlier ones.
+- *monthly*: all of them, each month from all earlier ones. Not for systems that fit all matches at
+  once, which would need a fit for each month.
 
 Each cell runs in a process of its own with a limit of processor time. A system that exceeds it, or
-cannot do a task, is reported so. Results are kept in rivals.json, forecasts in the folder
-`--store`.
+cannot do a task, is reported so. Results are kept in rivals.json, forecasts and failures in the
+folder `--store`. What is there is not run again.
 
-`--file` reads a table with the columns of EsportsBench: date, competitor_1, competitor_2 and
-outcome (1, 0.5 or 0). Other tasks read the folder in JAXKICK_DATA, or ../shared/data.
+`--file` reads tables with the columns of EsportsBench: date, competitor_1, competitor_2 and
+outcome (1, 0.5 or 0). Their results, and means over the files, are printed only. Other tasks read
+the folder in JAXKICK_DATA, or ../shared/data.
 """
 
 import argparse
@@ -52,8 +55,8 @@ from jaxkick import evaluation as ev
 RESULTS = Path(__file__).with_name("rivals.json")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "rivals.md"
 OURS = "jaxkick"
-_TUNING = {True: 15_000, False: 4_000}
 _LEAST = 1e-6
+_YEAR = 365
 
 
 class Task(NamedTuple):
@@ -64,17 +67,23 @@ class Task(NamedTuple):
         matches: columns of `rival_systems`.
         start: the first day of the test.
         counted: rows that count in the test; all if `None`.
+        days: length of a month.
     """
 
     title: str
     matches: pd.DataFrame
     start: int
     counted: np.ndarray | None = None
+    days: int = 30
+
+    def blocks(self, matches: pd.DataFrame) -> np.ndarray:
+        """Number the months of matches."""
+        return matches.day.to_numpy() // self.days
 
     def tested(self, protocol: str) -> np.ndarray:
         """Choose the matches that a protocol predicts."""
         day = self.matches.day.to_numpy()
-        return (day >= self.start) & ((protocol != "frozen") | (day < self.start + 365))
+        return (day >= self.start) & ((protocol != "frozen") | (day < self.start + _YEAR))
 
 
 # Tasks
@@ -145,14 +154,14 @@ def starcraft() -> Task:
     return Task("StarCraft II, random games", _sides(sides, 1.0 - turned, day=1 * test, home=0), 1)
 
 
-def read_file(path: str, start: str) -> Task:
-    """Read a file in the format of EsportsBench."""
+def read_file(path: str, start: str, end: str = "9999-12-31", days: int = 30) -> Task:
+    """Read a file in the format of EsportsBench, up to the day `end`."""
     read = pd.read_parquet if path.endswith(".parquet") else pd.read_csv
     names = {"competitor_1": "first", "competitor_2": "second"}
     games = read(path).rename(columns=names).sort_values("date", kind="stable")
-    games = games.reset_index(drop=True)
+    games = games[_day(games.date) <= _day([end])[0]].reset_index(drop=True)
     table = _sides(games, games.outcome.to_numpy(float), day=_day(games.date), home=0)
-    return Task(Path(path).stem, table, int(_day([start])[0]))
+    return Task(Path(path).stem, table, int(_day([start])[0]), days=days)
 
 
 TASKS = {"nba": nba, "football": football, "chess": chess, "atp": atp, "starcraft": starcraft}
@@ -160,11 +169,6 @@ WITHOUT_TIME = ("starcraft",)
 
 
 # One cell
-
-
-def months(days: np.ndarray) -> np.ndarray:
-    """Number the months of days (of 30 days)."""
-    return np.asarray(days) // 30
 
 
 def forecast(system: System, test: pd.DataFrame, blocks: np.ndarray | None) -> np.ndarray:
@@ -185,10 +189,13 @@ def losses(probabilities: np.ndarray, points: np.ndarray) -> np.ndarray:
     return -np.log(np.maximum(chosen, _LEAST))
 
 
-def tune(kind: type[System], past: pd.DataFrame, ties: bool, monthly: bool) -> tuple[dict, float]:
+def tune(kind: type[System], task: Task, ties: bool, monthly: bool) -> tuple[dict, float]:
     """Choose parameters, and Davidson's for systems that use it, on training matches."""
-    past = past.iloc[-_TUNING[kind.ONLINE] :]
+    past = task.matches[task.matches.day < task.start].iloc[-kind.TUNED :]
     cut = len(past) * 2 // 3
+    recent = int(np.sum(past.day < task.start - _YEAR))
+    if kind.ONLINE and not monthly and recent < len(past):
+        cut = max(cut, recent)
     known, test = past.iloc[:cut], past.iloc[cut:]
     points = test.points.to_numpy()
     best = (np.inf, {}, 0.0)
@@ -196,7 +203,7 @@ def tune(kind: type[System], past: pd.DataFrame, ties: bool, monthly: bool) -> t
         parameters = dict(zip(kind.GRID, values, strict=True))
         system = kind(ties, **parameters)
         system.observe(known)
-        blocks = months(test.day) if kind.ONLINE and monthly else None
+        blocks = task.blocks(test) if kind.ONLINE and monthly else None
         found = forecast(system, test, blocks)
         davidson = 0.0
         if ties and not np.any(found[:, 1]):
@@ -223,16 +230,17 @@ def run_cell(task: Task, protocol: str, name: str, store: Path) -> None:
     monthly = protocol == "monthly"
     past, test = matches[matches.day < task.start], matches[task.tested(protocol)]
     clock = [time.process_time()]
-    parameters, davidson = tune(kind, past, ties, monthly) if kind.GRID else ({}, 0.0)
+    parameters, davidson = tune(kind, task, ties, monthly) if kind.GRID else ({}, 0.0)
     clock.append(time.process_time())
     system = kind(ties, **parameters)
     system.davidson = davidson
     system.observe(past)
-    found = forecast(system, test, months(test.day) if monthly else None)
+    found = forecast(system, test, task.blocks(test) if monthly else None)
     clock.append(time.process_time())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     costs = {"tuning": clock[1] - clock[0], "rest": clock[2] - clock[1], "megabytes": peak}
-    notes = json.dumps({"parameters": parameters, "davidson": davidson, "costs": costs})
+    notes = {"parameters": parameters, "davidson": davidson, "costs": costs} | describe(name)
+    notes = json.dumps(notes)
     np.savez_compressed(store, probabilities=found, notes=notes)
 
 
@@ -244,7 +252,9 @@ def measure(task: Task, protocol: str, stored: Path, ours: Path | None) -> dict[
     tested = task.tested(protocol)
     test = task.matches[tested]
     kept = np.ones(len(test), bool) if task.counted is None else task.counted[tested]
-    points, blocks = test.points.to_numpy()[kept], months(test.day)[kept]
+    points, blocks = test.points.to_numpy()[kept], task.blocks(test)[kept]
+    if np.all(blocks == blocks[0]):  # Matches without times.
+        blocks = np.arange(len(blocks))
     with np.load(stored) as file:
         probabilities, notes = file["probabilities"][kept], json.loads(str(file["notes"]))
     values = losses(probabilities, points)
@@ -284,69 +294,88 @@ def calibration_slope(expected: np.ndarray, points: np.ndarray) -> float:
 def run(options: argparse.Namespace) -> None:
     """Run all chosen cells, and keep their results."""
     options.store.mkdir(parents=True, exist_ok=True)
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() and not options.file else {}
     for name in options.tasks:
         task = load(name, options)
         for protocol in options.protocols:
-            if protocol == "monthly" and name in WITHOUT_TIME:
-                continue
             cells = results.setdefault(name, {"title": task.title}).setdefault(protocol, {})
             for system in options.systems:
                 path = options.store / f"{name}-{protocol}-{system}.npz".replace(" ", "_")
-                if not can_do(system, name, task):
+                if not can_do(system, name, task, protocol):
                     continue
-                failure = None
-                if not path.exists():
-                    failure = start_cell(name, protocol, system, path, options)
-                if failure is None:
+                if not path.exists() and not path.with_suffix(".json").exists():
+                    start_cell(name, protocol, system, path, options)
+                if path.exists():
                     ours = options.store / f"{name}-{protocol}-{OURS}.npz"
                     cells[system] = measure(task, protocol, path, ours)
                 else:
-                    cells[system] = {"failure": failure}
-                cells[system] |= describe(system)
+                    cells[system] = json.loads(path.with_suffix(".json").read_text())
                 print(name, protocol, system, cells[system], flush=True)
                 if not options.file:
                     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    if options.file:
+        for protocol, system in itertools.product(options.protocols, options.systems):
+            print(protocol, system, average(list(results.values()), protocol, system))
 
 
-def can_do(system: str, name: str, task: Task) -> bool:
+def can_do(system: str, name: str, task: Task, protocol: str) -> bool:
     """Return whether a task is one that a system is made for."""
-    if system == "choix":
-        return name in WITHOUT_TIME
+    kind = SYSTEMS[system]
+    if name in WITHOUT_TIME:
+        made = (kind.ONLINE or system == "choix") and protocol == "frozen"
+    else:
+        made = (kind.ONLINE or protocol == "frozen") and system not in ("choix", "jaxkick, pairs")
     if system in ("Dixon–Coles", "pi ratings"):
-        return name == "football"
-    return not SYSTEMS[system].GOALS or "goals1" in task.matches
+        made = made and name == "football"
+    return made and (not kind.GOALS or "goals1" in task.matches)
+
+
+def average(tasks: list[dict], protocol: str, system: str) -> str:
+    """Say the mean log losses of a system over tasks."""
+    cells = [task[protocol].get(system, {}) for task in tasks]
+    done = [cell for cell in cells if "log_loss" in cell]
+    if not done:
+        return "no result"
+    win, points = (np.mean([cell[name] for cell in done]) for name in ("log_loss", "points_loss"))
+    number = f"{len(done)} of {len(cells)} files"
+    return f"log loss {win:.4f}, of expected points {points:.4f}, in {number}"
 
 
 def load(name: str, options: argparse.Namespace) -> Task:
     """Read a task by its name."""
-    return read_file(options.file, options.start) if options.file else TASKS[name]()
+    files = {Path(path).stem: path for path in options.file or ()}
+    return (
+        read_file(files[name], options.start, options.end, options.days) if files else TASKS[name]()
+    )
 
 
 def start_cell(
     name: str, protocol: str, system: str, path: Path, options: argparse.Namespace
-) -> str | None:
-    """Run a cell in a process of its own; return why it failed, if it did."""
+) -> None:
+    """Run a cell in a process of its own; keep why it failed, if it did."""
     command = [sys.executable, __file__, "cell", "--tasks", name, "--protocols", protocol]
-    command += ["--systems", system, "--store", str(path)]
+    command += ["--systems", system, "--store", str(path), "--limit", str(options.limit)]
     if options.file:
-        command += ["--file", options.file, "--start", options.start]
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
-
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
-    if done.returncode == 0:
-        return None
-    if done.returncode < 0:
-        return f"more than {options.limit} s of processor time"
-    return done.stderr.strip().splitlines()[-1][:200]
+        command += ["--file", *options.file, "--start", options.start, "--end", options.end]
+        command += ["--days", str(options.days)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    failure = f"more than {options.limit} s of processor time"
+    if done.returncode > 0:
+        failure = done.stderr.strip().splitlines()[-1][:200]
+    if done.returncode != 0:
+        failed = {"failure": failure} | describe(system)
+        path.with_suffix(".json").write_text(json.dumps(failed))
 
 
 def describe(name: str) -> dict[str, Any]:
     """The version, date and number of lines of a system's code."""
     kind = SYSTEMS[name]
-    lines = [line for line in inspect.getsource(kind).splitlines() if line.strip()]
+    source = "".join(
+        inspect.getsource(each)
+        for each in kind.__mro__
+        if issubclass(each, System) and not inspect.isabstract(each)
+    )
+    lines = [line for line in source.splitlines() if line.strip()]
     package = "jaxkick" if name.startswith(OURS) else kind.PACKAGE
     known = package and f"{package} {importlib.metadata.version(package)}"
     return {
@@ -359,79 +388,130 @@ def describe(name: str) -> dict[str, Any]:
 
 def machine() -> str:
     """The machine in a few words."""
-    return f"{os.cpu_count()} cores, {platform.machine()}"
+    about = Path("/proc/cpuinfo")
+    models = [
+        line.split(":")[1].strip()
+        for line in (about.read_text().splitlines() if about.exists() else [])
+        if line.startswith("model name")
+    ]
+    return f"{os.cpu_count()} cores, {models[0] if models else platform.machine()}"
 
 
 # The page
 
 _OPENING = """# Beside other rating systems
 
-jaxkick and other systems on the same matches. `python benchmarks/rivals.py run` makes all figures,
-and `python benchmarks/rivals.py page` this page, from `benchmarks/rivals.json`. The docstring of
-the script describes the protocol: every system chooses its parameters on the training matches
-alone, then predicts the test matches: *frozen* (one year at once) or *monthly* (each month from
-all earlier ones).
+jaxkick and other systems on the same matches. `python benchmarks/rivals.py page` writes this page
+from `benchmarks/rivals.json`, which also has the parameters that were chosen. The command below
+each table makes its figures; with `--systems`, those of one row. The docstring of the script
+describes the protocol: every system chooses its parameters on the training matches alone, then
+predicts the test matches: *frozen* (one year at once) or *monthly* (each month from all earlier
+ones). Systems that fit all matches at once (kickscore, TrueSkill Through Time,
+whole-history-rating, Dixon–Coles) would need a fit for each month, so they are in frozen tables
+only.
 
 *jaxkick* is what a newcomer gets: `suggest_model` and `learn`, nothing chosen by hand. Richer
 models are in `benchmarks/README.md`. Log loss counts all results, ties included. *Difference* is a
 system's log loss minus jaxkick's, with a 95 % interval over months; where it is positive, jaxkick
-is better. A *slope* below 1 means that forecasts are too confident. Time is processor time: of
-choosing parameters, and of everything else, compilation included.
+is better. A *slope* below 1 means that forecasts are too confident. Time is processor time on a
+machine with other programs: of choosing parameters, and of everything else, compilation included.
+*Lines* counts the lines of code that a system takes in `benchmarks/rival_systems.py`.
 
-The frozen figures of jaxkick were measured before it had a prior for newcomers. Its monthly figures
-were measured after `update` became faster. Its rivals were then run again with the parameters
-chosen before, but *jaxkick, goals* was not. The parameters of openskill were chosen from a coarser
-grid than the script has now. Among thousands of chess players, 15,000 matches
-tune Elo and Glicko-2 poorly: compare with their published figures below the table instead. Not run
-yet: StarCraft, kickscore, TrueSkill Through Time, whole-history-rating and Dixon–Coles.
+Not run yet: whole-history-rating, kickscore on tennis and chess, TrueSkill and TrueSkill Through
+Time on chess, and monthly tables of tennis and chess.
 """
 
+_RANKINGS = """- Formula 1: the order of the grid alone predicts the winner better than jaxkick and
+  TrueSkill Through Time, which do not differ clearly. With the grid in its model, jaxkick has the
+  best log losses of all, but its lead over the order of the grid in predicting the winner is not
+  significant. The tables are in `benchmarks/README.md`, "Rankings".
+"""
 
 _VOTES = """## Votes on language models
 
-`python benchmarks/votes.py`: 1,374,996 wins, losses and ties of 129 models in the Chatbot Arena
-up to August 2024, which leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all
-votes, which the models have seen, as leaderbot publishes it; of a random fifth of the votes; and of
-all votes on a random fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the
-suggested model (`OrdinalProbit`), *logit* has `OrdinalLogit` instead, *ties by model* has
-`VaryingTies`, and *pairs* a further skill of each pair.
+1,374,996 wins, losses and ties of 129 models in the Chatbot Arena up to August 2024, which
+leaderbot ships ("both bad" is left out). Mean of -log p over votes: of all votes, which the models
+have seen, as leaderbot publishes it; of a random fifth of the votes; and of all votes on a random
+fifth of the pairs. jaxkick takes the counts as weights. *jaxkick* is the suggested model
+(`OrdinalProbit`), *logit* has `OrdinalLogit` instead, *ties by model* has `VaryingTies` (run with
+`--limit 300`), and *pairs* a further skill of each pair. Time is that of the fit of all votes; the
+limit holds for all three fits.
 """
 
 _CLOSING = """## Elsewhere
 
-- Formula 1 beside TrueSkillThroughTime, openskill and the order of the grid:
-  `benchmarks/README.md`, "Rankings".
 - The paper's tables, FiveThirtyEight's Elo, and models chosen by hand: `benchmarks/README.md`,
-  "The paper's tables" and "Best models".
-- Other games in the format of EsportsBench: `python benchmarks/rivals.py run --file matches.csv
-  --start 2024-01-01`. EsportsBench itself could not be downloaded for this page.
+  "The paper's tables" and "Best models". Learnt parameters: `benchmarks/best_models.json`.
+- EsportsBench: its 20 games could not be downloaded for this page. With a network, and the package
+  datasets, this compares all systems on one of them, with the dates and weeks of EsportsBench's own
+  script (later editions have later dates). With several files it also prints means over them:
+
+      python -c 'from datasets import load_dataset as load
+      load("EsportsBench/EsportsBench", split="smash_melee").to_parquet("smash_melee.parquet")'
+      python benchmarks/rivals.py run --file smash_melee.parquet --protocols monthly --days 7 \\
+          --start 2023-04-01 --end 2024-03-31
+
+  EsportsBench publishes a mean log loss of 0.6005 for Glicko-2 over the 20 games: their figure, not
+  ours. A tie is half a win in it, as in the log loss of expected points that the script prints.
 """
+
+_EARLIER = (
+    "Rows with an earlier date chose their parameters from smaller grids, on 15,000 matches, of "
+    "which the last third was predicted. Their differences are from jaxkick's forecasts of then.\n"
+)
+
+# Why a rival is better, or not clearly worse, by task, protocol and system.
+_REASONS = {
+    ("football", "frozen", "Dixon–Coles"): "It learns from goals, as *jaxkick, goals* does.",
+    ("starcraft", "frozen", "choix"): "The difference comes from players with fewer than five "
+    "games before the test, whose one-sided results choix trusts more.",
+    ("votes", "", "leaderbot, Davidson with factors"): "It gives each language model a variance "
+    "and a rate of ties of its own.",
+    ("votes", "", "leaderbot, Rao-Kupper"): "Its link is logistic, as that of *logit*, which is "
+    "level with it.",
+}
+
+_NOTES = {
+    ("nba", "monthly"): "FiveThirtyEight's own Elo on the same games, and a model chosen by hand: "
+    '`benchmarks/README.md`, "Best models".\n',
+    (
+        "starcraft",
+        "frozen",
+    ): "A random 30 % of the games are predicted. The paper's model, on other "
+    'splits of the same games: `benchmarks/README.md`, "The paper\'s tables".\n',
+}
 
 
 def page(_: argparse.Namespace) -> None:
     """Write the page of the guide and its plots."""
     results = json.loads(RESULTS.read_text())
     votes = results.pop("votes", {})
+    losses = [*list_losses(results), *list_vote_losses(votes)]
     parts = [
         _OPENING,
         "## Where jaxkick is not the best\n",
-        *list_losses(results),
+        "Where an interval contains zero, the matches are too few to tell two systems apart.\n",
+        "\n".join(losses),
+        _RANKINGS,
         tell_costs(results),
+        "![Differences of log loss from jaxkick, and log loss by time](images/rivals.png)\n",
     ]
     for name, task in results.items():
         for protocol in ("frozen", "monthly"):
-            if protocol in task:
-                parts += [f"## {task['title']}: {protocol}\n", tabulate(name, task[protocol])]
-    parts += [*tabulate_votes(votes), _CLOSING]
+            if task.get(protocol):
+                parts += [
+                    f"## {task['title']}: {protocol}\n",
+                    tabulate(name, protocol, task[protocol]),
+                ]
+    parts += [_VOTES, tabulate_votes(votes), _CLOSING]
     draw(results, PAGE.parent / "images" / "rivals.png")
-    parts.insert(1, "![Differences of log loss from jaxkick, with intervals](images/rivals.png)\n")
     PAGE.write_text("\n".join(parts))
 
 
 def list_losses(results: dict) -> list[str]:
-    """Say where a rival is better than jaxkick, or not clearly worse."""
+    """Say where a rival is better than jaxkick, or not clearly worse, and why."""
     lines = []
-    for task, protocol in itertools.product(results.values(), ("frozen", "monthly")):
+    for (key, task), protocol in itertools.product(results.items(), ("frozen", "monthly")):
         ours = task.get(protocol, {}).get(OURS, {})
         if "failure" in ours:
             done = {name: cell for name, cell in task[protocol].items() if "log_loss" in cell}
@@ -445,80 +525,144 @@ def list_losses(results: dict) -> list[str]:
                 continue
             value, low, high = cell["difference"]
             if low <= 0:
-                verdict = "is better" if high < 0 else "is not clearly worse"
+                verdict = "is not clearly worse"
+                if value < 0:
+                    verdict = "is better" if high < 0 else "is better, but not clearly"
+                why = _REASONS.get((key, protocol, name), "")
                 lines.append(
                     f"- {task['title']}, {protocol}: {name} {verdict} "
-                    f"({value:+.4f}, {low:+.4f} to {high:+.4f})."
+                    f"({value:+.4f}, {low:+.4f} to {high:+.4f}).{why and ' ' + why}"
                 )
-    return [*(lines or ["- In none of these tasks.\n"]), ""]
+    return lines
+
+
+def list_vote_losses(votes: dict) -> list[str]:
+    """Say which systems predict votes better than models of jaxkick, in all measures."""
+    done = {name: cell for name, cell in votes.items() if "new_votes" in cell}
+    ours = {name: cell for name, cell in done.items() if name.startswith(OURS)}
+    lines = []
+    for name, cell in done.items():
+        if name in ours:
+            continue
+        worse = [
+            each for each in ours
+            if all(ours[each][m] > cell[m] for m in ("in_sample", "new_votes", "new_pairs"))
+        ]  # fmt: skip
+        if worse:
+            than = (
+                "all models of jaxkick with a result"
+                if len(worse) == len(ours)
+                else ", ".join(f"*{w}*" for w in worse)
+            )
+            why = _REASONS.get(("votes", "", name), "")
+            lines.append(
+                f"- Votes on language models: {name} is better than {than}.{why and ' ' + why}"
+            )
+    return lines
 
 
 def tell_costs(results: dict) -> str:
-    """Say in how many tasks jaxkick takes more processor time than every rival."""
-    slowest, seconds = 0, []
+    """Say in how many tables jaxkick takes more processor time than every rival."""
+    slowest, ours, elo = 0, [], []
     for task, protocol in itertools.product(results.values(), ("frozen", "monthly")):
         times = {
-            name: cell["costs"]["tuning"] + cell["costs"]["rest"]
-            for name, cell in task.get(protocol, {}).items()
+            name: sum(cell["costs"][part] for part in ("tuning", "rest"))
             if "costs" in cell
+            else np.inf
+            for name, cell in task.get(protocol, {}).items()
         }
         if OURS in times:
             rivals = [time for name, time in times.items() if not name.startswith(OURS)]
-            seconds.append(times[OURS])
+            ours.append(times[OURS])
+            elo.append(times["Elo"])
             slowest += times[OURS] > max(rivals)
     return (
-        f"jaxkick takes the most processor time of all in {slowest} of {len(seconds)} tables: "
-        f"{min(seconds):.0f} to {max(seconds):.0f} s, where Elo takes a second or two.\n"
+        f"jaxkick takes the most processor time of all in {slowest} of {len(ours)} tables: "
+        f"{min(ours):.0f} to {max(ours):.0f} s, and Elo {min(elo):.0f} to {max(elo):.0f} s.\n"
     )
 
 
-def tabulate(name: str, cells: dict) -> str:
+def tabulate(task: str, protocol: str, cells: dict) -> str:
     """The table of one task and protocol, best first."""
-    ties = any(cell.get("rps") and name in ("football", "chess") for cell in cells.values())
+    ties = task in ("football", "chess")
     head = ["system", "log loss", "difference", "accuracy", *(["RPS"] if ties else []), "slope",
             "tuning", "fit and predict", "peak memory", "lines"]  # fmt: skip
-    rows = []
+    rows, last = [], max(cell["date"] for cell in cells.values())
     for system, cell in sorted(cells.items(), key=lambda item: item[1].get("log_loss", np.inf)):
-        title = f"{system} ({cell['version']})"
+        earlier = f", {cell['date']}" if cell["date"] != last else ""
+        title = f"{system} ({cell['version']}{earlier})"
         if "failure" in cell:
-            rows.append([title, cell["failure"], *[""] * (len(head) - 2)])
+            rows.append([title, cell["failure"], *[""] * (len(head) - 3), str(cell["lines"])])
             continue
         costs = cell["costs"]
+        # Forecasts that are all alike have no slope.
+        slope = f"{cell['slope']:.2f}" if cell["slope"] < 4.99 else ""
         difference = ""
         if system != OURS and "difference" in cell:
             difference = "{:+.4f} ({:+.4f} to {:+.4f})".format(*cell["difference"])
         rows.append([
             title, f"{cell['log_loss']:.4f}", difference, f"{cell['accuracy']:.3f}",
-            *([f"{cell['rps']:.4f}"] if ties else []), f"{cell['slope']:.2f}",
+            *([f"{cell['rps']:.4f}"] if ties else []), slope,
             f"{costs['tuning']:.0f} s", f"{costs['rest']:.0f} s",
             f"{costs['megabytes']:.0f} MB", str(cell["lines"]),
         ])  # fmt: skip
-    lines = [head, ["---"] * len(head), *rows]
-    done = next(cell for cell in cells.values() if "matches" in cell)
-    closing = f"\n{done['matches']:,} matches; {done['machine']}, {done['date']}.\n"
-    if name == "chess":
+    number = next(cell["matches"] for cell in cells.values() if "matches" in cell)
+    command = f"python benchmarks/rivals.py run --tasks {task} --protocols {protocol}"
+    notes = [f"{number:,} matches; {tell_origin(cells)}; `{command}`.\n"]
+    if any(cell["date"] != last for cell in cells.values()):
+        notes.append(_EARLIER)
+    notes += list_edges(cells)
+    if (task, protocol) in _NOTES:
+        notes.append(_NOTES[task, protocol])
+    if task == "chess" and protocol == "frozen":
         scores = ", ".join(
             f"{system} {100 * cell['points_loss']:.2f}"
             for system, cell in sorted(cells.items(), key=lambda item: item[0])
             if "points_loss" in cell
         )
-        closing += (
-            "\nThe published table of the R package PlayerRatings has 100 times the mean log loss "
+        notes.append(
+            "The published table of the R package PlayerRatings has 100 times the mean log loss "
             "of expected points on these games, frozen, tuned on them: Stephenson 61.46, Glicko "
-            f"61.54, Elo 61.71. The same measure here: {scores}.\n"
+            f"61.54, Elo 61.71. The same measure here, tuned before them: {scores}.\n"
         )
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines) + "\n" + closing
+    return _rows_of(head, rows) + "\n" + "\n".join(notes)
 
 
-def tabulate_votes(votes: dict) -> list[str]:
+def list_edges(cells: dict) -> list[str]:
+    """Say which parameters were chosen at an end of their grid, so that others may be better."""
+    found = []
+    for system, cell in cells.items():
+        for name, value in cell.get("parameters", {}).items():
+            grid = SYSTEMS[system].GRID.get(name, ())
+            if value and value in grid[:1] + grid[-1:] and not isinstance(value, str):
+                found.append(f"{system} ({name} {value:g})")
+    return [f"Chosen at an end of the grid: {', '.join(found)}.\n"] if found else []
+
+
+def _rows_of(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines) + "\n"
+
+
+def tell_origin(cells: dict) -> str:
+    """Say where and when cells were measured."""
+    machines = sorted({cell["machine"] for cell in cells.values()})
+    dates = sorted({cell["date"] for cell in cells.values()})
+    return f"{' and '.join(machines)}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"
+
+
+def tabulate_votes(votes: dict) -> str:
     """The table of `votes.py`, best first."""
     head = ["system", "in sample", "published", "new votes", "new pairs", "processor time"]
-    rows = [head, ["---"] * len(head)]
-    for name, cell in sorted(votes.items(), key=lambda item: item[1]["new_votes"]):
+    rows = []
+    for name, cell in sorted(votes.items(), key=lambda item: item[1].get("new_votes", np.inf)):
+        if "failure" in cell:
+            rows.append([name, cell["failure"], "", "", "", ""])
+            continue
         published = f"{cell['published']:.4f}" if "published" in cell else ""
         losses = [f"{cell[each]:.5f}" for each in ("in_sample", "new_votes", "new_pairs")]
         rows.append([name, losses[0], published, *losses[1:], f"{cell['seconds']:.0f} s"])
-    return [_VOTES, "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"]
+    return f"{_rows_of(head, rows)}\n{tell_origin(votes)}; `python benchmarks/votes.py`.\n"
 
 
 def draw(results: dict, path: Path) -> None:
@@ -527,37 +671,60 @@ def draw(results: dict, path: Path) -> None:
 
     shown = [(task, protocol) for task in results.values() for protocol in ("frozen", "monthly")
              if "difference" in task.get(protocol, {}).get(OURS, {})]  # fmt: skip
-    figure = Figure(figsize=(10, 1.0 + 2.2 * len(shown)), layout="constrained")
-    axes = figure.subplots(len(shown), 2, squeeze=False)
+    figure = Figure(figsize=(10, 1.0 + 2.5 * len(shown)), layout="constrained")
+    axes, points = figure.subplots(len(shown), 2, squeeze=False), []
     for (left, right), (task, protocol) in zip(axes, shown, strict=True):
         cells = {
             name: cell for name, cell in task[protocol].items()
             if "difference" in cell and name != "shares of results"
         }  # fmt: skip
         order = sorted(cells, key=lambda name: -cells[name]["log_loss"])
-        last, span = (1.0, np.inf), np.ptp([cell["log_loss"] for cell in cells.values()])
+        points.append({})
         for height, name in enumerate(order):
             value, low, high = cells[name]["difference"]
             color = "C3" if name.startswith(OURS) else "C0"
             left.errorbar(value, height, xerr=[[value - low], [high - value]], fmt="o", color=color)
-            costs, loss = cells[name]["costs"], cells[name]["log_loss"]
-            seconds = costs["tuning"] + costs["rest"]
-            right.semilogx(seconds, loss, "o", color=color)
-            # jaxkick is farthest to the right. Labels close to the last one go below their points.
-            ours = name.startswith(OURS)
-            close = last[1] - loss < 0.1 * span and abs(np.log10(seconds / last[0])) < 0.5
-            right.annotate(name, (seconds, loss), ha="right" if ours else "left", fontsize=7,
-                           textcoords="offset points",
-                           xytext=(-5 if ours else 5, -9 if close else 3))  # fmt: skip
-            last = seconds, loss
+            costs = cells[name]["costs"]
+            seconds = max(costs["tuning"] + costs["rest"], 1.0)
+            points[-1][name] = seconds, cells[name]["log_loss"]
+            right.semilogx(*points[-1][name], "o", color=color)
         left.set_yticks(range(len(order)), order, fontsize=8)
+        left.locator_params(axis="x", nbins=5)
         left.axvline(0.0, color="0.6", linewidth=1)
         left.set_title(f"{task['title']}: {protocol}", fontsize=9)
         left.set_xlabel("log loss minus jaxkick's")
+        right.set_xlim(0.5, 1000.0)
         right.set_xlabel("processor seconds")
         right.set_ylabel("log loss")
-        right.margins(0.25)
+        right.margins(y=0.25)
+    figure.draw_without_rendering()
+    for right, labels in zip(axes[:, 1], points, strict=True):
+        write_labels(right, labels)
     figure.savefig(path, dpi=110)
+
+
+def write_labels(axes: Any, points: dict[str, tuple[float, float]]) -> None:
+    """Write names beside points, on the side where they cover the least."""
+    scale = 72.0 / axes.figure.dpi
+    places = {name: scale * axes.transData.transform(point) for name, point in points.items()}
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in places.values()]
+    for name, (x, y) in places.items():
+        width, options = 4.0 * len(name), []
+        for left, up in itertools.product((False, True), (1, -9)):
+            begin = x - 5 - width if left else x + 5
+            box = (begin, y + up, begin + width, y + up + 8)
+            covered = sum(
+                max(0.0, min(box[2], other[2]) - max(box[0], other[0]))
+                * max(0.0, min(box[3], other[3]) - max(box[1], other[1]))
+                for other in taken
+            )
+            options.append((covered, left, -up, box))
+        _, left, down, box = min(options)
+        taken.append(box)
+        axes.annotate(
+            name, points[name], xytext=(-5 if left else 5, -down), textcoords="offset points",
+            fontsize=7, ha="right" if left else "left",
+        ).set_in_layout(False)  # fmt: skip
 
 
 def main() -> None:
@@ -567,14 +734,20 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), help="names of tasks")
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--protocols", nargs="+", default=["frozen", "monthly"])
-    parser.add_argument("--limit", type=int, default=900, help="processor seconds of a cell")
+    parser.add_argument("--limit", type=int, default=600, help="processor seconds of a cell")
     parser.add_argument("--store", type=Path, default=Path("rivals"), help="folder of forecasts")
-    parser.add_argument("--file", help="a table of matches instead of the tasks")
+    parser.add_argument("--file", nargs="+", help="tables of matches instead of the tasks")
     parser.add_argument("--start", help="with --file: the first date to predict")
+    parser.add_argument("--end", default="9999-12-31", help="with --file: the last date")
+    parser.add_argument("--days", type=int, default=30, help="with --file: length of a month")
     options = parser.parse_args()
     if options.file:
-        options.tasks = [Path(options.file).stem]
+        names = [Path(path).stem for path in options.file]
+        options.tasks = [
+            name for name in names if options.command == "run" or name in options.tasks
+        ]
     if options.command == "cell":
+        resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit + 5))
         task = load(options.tasks[0], options)
         run_cell(task, options.protocols[0], options.systems[0], options.store)
     else:

@@ -14,11 +14,14 @@ measures, each the mean of -log p over votes:
 - *new pairs*: all votes on a random fifth of the pairs (leaderbot's own split), predicted from the
   votes on the other pairs.
 
-Results are kept in rivals.json.
+Results are kept in rivals.json. A system that exceeds `--limit` seconds of processor time for all
+three measures is reported so.
 """
 
 import argparse
 import json
+import resource
+import signal
 import time
 from collections.abc import Callable
 from datetime import date
@@ -155,15 +158,28 @@ def run(name: str, votes: Votes) -> dict[str, Any]:
     return {**found, **published, "date": date.today().isoformat(), "machine": machine()}
 
 
+def _stop(*_: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    raise TimeoutError
+
+
 def main() -> None:
     """Run the systems, print and keep the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS)
+    parser.add_argument("--limit", type=int, default=900, help="processor seconds of a system")
     options = parser.parse_args()
     votes = read()
     print(f"{votes.counts.sum():,} votes on {len(votes.pairs):,} pairs")
+    signal.signal(signal.SIGXCPU, _stop)
     for name in options.systems:
-        found = run(name, votes)
+        end = int(time.process_time()) + options.limit
+        resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
+        try:
+            found = run(name, votes)
+        except TimeoutError:
+            failure = f"more than {options.limit} s of processor time"
+            found = {"failure": failure, "date": date.today().isoformat(), "machine": machine()}
         print(name, found, flush=True)
         results = json.loads(RESULTS.read_text())
         results.setdefault("votes", {})[name] = found
