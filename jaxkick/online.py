@@ -10,10 +10,11 @@ score. The match changes the states to
 which is a single step of expectation propagation (assumed-density filtering). An event of several
 scores, such as a race, is one step: the likelihood gives δ₁ and δ₂ for each score, and a competitor
 is updated with those of its own score. A feature of several sides is updated with each of its
-sites, one after the other. TrueSkill is the
-special case of a `Wiener` kernel with additional variance before each match. Elo is the special
-case of a `Constant` kernel with the rate as its variance, and with the derivative of the
-log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
+sites, one after the other.
+
+TrueSkill is the special case of a `Wiener` kernel with additional variance before each match. Elo
+is the special case of a `Constant` kernel with the rate as its variance, and with the derivative of
+the log-likelihood at the mean as δ₁ and δ₂ = 0, so that P does not change.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -32,7 +33,7 @@ from jaxkick._math.small_matrices import AbstractMatrix
 from jaxkick._typing import Array, Bool, Float, Int
 from jaxkick.chains.step import StepModel, StepTime
 from jaxkick.data.aspect_columns import AspectNames
-from jaxkick.data.columns import TimeScale
+from jaxkick.data.columns import TimeScale, show_time
 from jaxkick.data.dataset import Dataset, read_alike
 from jaxkick.data.directory import AbstractDirectory, Played
 from jaxkick.data.observations import Observations
@@ -561,7 +562,7 @@ def lay_out(
     slots = features.shape[2]
     features = features.reshape(size, scores * slots)
     features[count:] = -1
-    _check_order((features >= 0) & (roster.last[features] > times[:, None]), new, rows[:, 0])
+    _check_order(features, times, roster, new.row_numbers[rows[:, 0]])
     coefficients = new.coefficients[rows].astype(dtype).reshape(features.shape)
     after = roster.after(features, times)
     group = np.where(features >= 0, roster.group[features], -1)
@@ -649,15 +650,21 @@ def _previous_slots(
     return find(match), None if blocks is None else find(blocks[match])
 
 
-def _check_order(late: np.ndarray, new: Observations, rows: np.ndarray) -> None:
-    if late.any():
-        rows = np.unique(new.row_numbers[rows[late.any(axis=1)]])
+def _check_order(features: np.ndarray, times: np.ndarray, roster: Roster, rows: np.ndarray) -> None:
+    """Refuse matches before the last match of a feature; `rows` are the user's."""
+    late = (features >= 0) & (times[:, None] < roster.last[features])
+    refused = late.any(axis=1)
+    if refused.any():
+        match = min(np.flatnonzero(refused), key=lambda each: rows[each])
+        feature = features[match][late[match]][0]
+        last = show_time(roster.scale.to_user(roster.last[feature])[()])
         raise DataError(
-            "{argument} is before the last match of a competitor",
+            f"{{argument}} is before the last match of {roster.names[feature]!r}, at {last}",
             "A stream takes matches in time order; `Posterior.update` takes them in any order.",
             argument="time",
-            row=int(rows[0]),
-            count=len(rows),
+            column=None if roster.schema is None else roster.schema.columns.get("time"),
+            row=int(rows[match]),
+            count=len(np.unique(rows[refused])),
         )
 
 

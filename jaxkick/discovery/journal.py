@@ -1,4 +1,4 @@
-"""The journal of a search: the results of all learning, from which a search that was cut goes on.
+"""The journal of a search: results of learning, from which an interrupted search continues.
 
 A search depends only on its arguments and on what it learns. A new search with the same arguments
 therefore takes the same course. It finds in the journal what was learnt before, and learns the

@@ -276,7 +276,7 @@ def discover(
     home advantage, which may drift.
 
     Candidates are ranked by their score: the log evidence minus a penalty for each parameter, as in
-    `compare_models`, and minus the logarithm of the number of sums of so many terms. The latter
+    `compare_models`, and minus the logarithm of the number of sums with as many terms. The latter
     corrects for the choice among many: by chance alone, the best of ten further terms gains more
     than a single one (Scott and Berger, 2010; Chen and Chen, 2008).
 

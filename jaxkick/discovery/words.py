@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jaxkick.discovery.grammar import NOTHING, WORDS, Form, normal_form, prior_variance
+from jaxkick.discovery.grammar import ASPECTS, NOTHING, WORDS, Form, normal_form, prior_variance
 from jaxkick.discovery.model_comparison import LearntModel
 from jaxkick.posterior.components import terms_of
 
@@ -84,14 +84,13 @@ def _evidence(
     ]
     for old, changes in replaced.items():
         text = _list({_words(name): change for name, change in changes.items()})
-        sentences.append(
-            f"With another term in place of {_the(old)} the log evidence changes: {text}."
-        )
+        term = "a term" if old == NOTHING else f"another term in place of {_the(old)}"
+        sentences.append(f"With {term} the log evidence changes: {text}.")
     if added:
         own = structure[place]
         named = {_further(name) if name in own else _words(name): added[name] for name in added}
         sentences.append(
-            "There is no evidence of another term. Adding one changes the log evidence: "
+            "No further term raises the score. Adding one changes the log evidence: "
             f"{_list(named)}."
         )
     return sentences
@@ -160,6 +159,9 @@ def _differences(one: Form, other: Form) -> tuple[list[str], list[str]]:
 
 
 def _words(name: str) -> str:
+    if name.startswith(ASPECTS):
+        names = name.removeprefix(ASPECTS)
+        return f"aspect{'s' * (', ' in names)} {names}"
     return "no effect" if name == NOTHING else WORDS.get(name, name)
 
 

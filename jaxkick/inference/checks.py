@@ -223,6 +223,8 @@ def _check_events(
         else:
             bad = likelihood.check_events(np.where(there, found, -1.0))
         counted = (counts[np.where(there, members, members[:, :1])]).all(axis=1)
+        # Padding repeats the first event.
+        counted[1:] &= members[1:, 0] != members[0, 0]
         alone = counted & (there.sum(axis=1) < 2)
         if likelihood.num_predictors is None and alone.any():
             row = int(members[np.argmax(alone), 0])
@@ -236,10 +238,13 @@ def _check_events(
         if bad.any():
             event = int(np.argmax(bad))
             row = int(members[event, 0])
+            remedy = "Choose another likelihood."
+            if there[event].sum() < (likelihood.num_predictors or 1):
+                remedy = "Complete the event, leave it out, or choose another likelihood."
             raise DataError(
                 f"the outcomes {{value}} are not valid for {type(likelihood).__name__}, which "
                 f"needs {likelihood.domain}",
-                "Choose another likelihood.",
+                remedy,
                 argument="outcome",
                 row=row if rows is None else int(rows[row]),
                 count=int(bad.sum()),

@@ -11,8 +11,9 @@ import pytest
 
 import jaxkick as jk
 from jaxkick import kernels, likelihoods
-from jaxkick.discovery import search
+from jaxkick.discovery import search, words
 from jaxkick.discovery.grammar import (
+    NOTHING,
     WORDS,
     Setting,
     find_seasons,
@@ -224,11 +225,27 @@ def test_words_say_what_each_term_is_worth(data, learner):
     assert "% of the variance)" in skill
     assert "Without the linear trend the log evidence changes by −10.0." in skill
     assert "With another term in place of the fluctuations the log evidence changes: " in skill
-    assert "There is no evidence of another term. Adding one changes the log evidence: " in skill
+    assert "No further term raises the score. Adding one changes the log evidence: " in skill
     assert "a cycle −5.0" in skill
     assert "further fluctuations 0.0" in skill
     assert home.startswith("The home advantage is the sum of ")
     assert outcome == "Outcomes: a lead of 1 wins with probability 84 % (Probit)."
+
+
+def test_words_for_aspects_and_for_no_effect():
+    rows = {
+        (("Constant",), (NOTHING,)): -10.0,
+        (("Constant", "aspects clay, grass"), (NOTHING,)): -9.0,
+        (("Constant",), ("Constant",)): -9.5,
+    }
+    tried = {each: LearntModel("", None, log_evidence=rows[each]) for each in rows}
+    best = next(iter(rows))
+    (added,) = words._evidence(tried, best, 0)
+    assert added.endswith("Adding one changes the log evidence: aspects clay, grass +1.0.")
+    (effect,) = words._evidence(tried, best, 1)
+    assert effect == "With a term the log evidence changes: a constant level +0.5."
+    (removed,) = words._evidence(tried, list(rows)[1], 0)
+    assert removed.startswith("Without the aspects clay, grass the log evidence changes by −1.0,")
 
 
 def test_failed_candidates_do_not_end_a_search(data, learner, monkeypatch):

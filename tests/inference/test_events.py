@@ -294,6 +294,11 @@ def test_refusals():
     # Counts may be apart, but not for a likelihood of both.
     with pytest.raises(jk.DataError, match=r"Row 1: the outcomes \[2\] are not valid for Dixon"):
         jk.infer(jk.Model(KERNEL, both), counts.subset([0, 1, 2]))
+    many = {name: column * 10 for name, column in goals.items()} | {"t": list(range(20))}
+    counts = jk.Dataset.from_frame(many, time="t", first="a", second="b", counts=("x", "y"))
+    # The padding of events is not counted.
+    with pytest.raises(jk.DataError, match=r"Row 0: .* not below zero\. Complete the event"):
+        jk.infer(jk.Model(KERNEL, both), counts.subset(slice(1, None)))
     with pytest.raises(
         jk.DataError, match="The data has rankings, but Elo predicts matches of two"
     ):
