@@ -418,9 +418,9 @@ machine with other programs: of choosing parameters, and of everything else, com
 *Lines* counts the lines of code that a system takes in `benchmarks/rival_systems.py`.
 
 The choice of parameters is itself uncertain. The grids and the validation period were changed after
-a first run, to be fairer to systems with few parameters; with the former validation period Elo had a
-log loss of 0.6362 on the frozen NBA matches and 0.6155 on tennis, and openskill with its former grid
-0.9783 on chess.
+a first run, when its results were known. With the former validation period Elo had a log loss of
+0.6362 on the frozen NBA matches and 0.6155 on tennis, and openskill with its former grid had 0.9783
+on chess.
 
 Not run yet: whole-history-rating on tennis, kickscore on tennis and chess, TrueSkill and
 TrueSkill Through Time on chess, and monthly tables of tennis and chess.
