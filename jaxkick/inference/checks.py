@@ -222,9 +222,9 @@ def _check_events(
             bad = (likelihood.check(found) & there).any(axis=1)
         else:
             bad = likelihood.check_events(np.where(there, found, -1.0))
-        counted = (counts[np.where(there, members, members[:, :1])]).all(axis=1)
         # Padding repeats the first event.
-        counted[1:] &= members[1:, 0] != members[0, 0]
+        own = np.append(True, members[1:, 0] != members[0, 0])
+        counted = own & counts[np.where(there, members, members[:, :1])].all(axis=1)
         alone = counted & (there.sum(axis=1) < 2)
         if likelihood.num_predictors is None and alone.any():
             row = int(members[np.argmax(alone), 0])
